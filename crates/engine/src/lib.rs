@@ -1,0 +1,1 @@
+//! The Transformer side of fewstep; nothing is here yet.

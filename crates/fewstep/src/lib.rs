@@ -1,0 +1,1 @@
+//! Tasks, reports, experiments and the command line; nothing is here yet.

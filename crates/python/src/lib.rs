@@ -1,0 +1,1 @@
+//! Python bindings; nothing is here yet.

@@ -4,6 +4,7 @@
 //! which test checks which statement, and `paper_map` keeps list and code in step.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
+#![allow(clippy::float_cmp, reason = "exact claims get exact tests")]
 
 #[allow(dead_code, reason = "each section uses a part of it")]
 mod support;

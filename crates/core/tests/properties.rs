@@ -1,0 +1,168 @@
+//! Claims that hold for every prompt, on prompts that nobody chose by hand.
+//!
+//! `n` from 1 to 200, full rank, rank deficient, zero and level kernels, magnitudes from 1e-12 to
+//! 1e12, horizons from 0 to 10⁶.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
+
+use fewstep_core::{
+    BayesFilter, Filter, GradientDescent, GradientFlow, Matrix, Projection, Rng, Spectrum,
+    StepSize,
+};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+/// A kernel with its residuals and a coupling that belongs to it.
+#[derive(Debug)]
+struct Case {
+    kernel: Matrix,
+    residuals: Vec<f64>,
+    coupling: Vec<f64>,
+    magnitude: f64,
+}
+
+fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
+    (0..count).map(|_| rng.normal()).collect()
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let size = prop_oneof![4 => 1..=12_usize, 1 => 13..=200_usize];
+    (size, 0..4_u8, -12..=12_i32, any::<u64>()).prop_map(|(n, kind, exponent, seed)| {
+        let mut rng = Rng::new(seed);
+        let magnitude = 10_f64.powi(exponent);
+        let width = match kind {
+            0 => n + 3,         // full rank
+            1 => n.div_ceil(2), // rank deficient
+            2 => n,             // level: one eigenvalue, repeated
+            _ => 1,             // zero
+        };
+        let feature = |i: usize, j: usize, rng: &mut Rng| match kind {
+            0 | 1 => rng.normal() * magnitude.sqrt(),
+            2 => f64::from(u8::from(i == j)) * magnitude.sqrt(),
+            _ => 0.0,
+        };
+        let rows: Vec<Vec<f64>> =
+            (0..n).map(|i| (0..width).map(|j| feature(i, j, &mut rng)).collect()).collect();
+        let query: Vec<f64> = normals(&mut rng, width);
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+        let kernel: Vec<Vec<f64>> =
+            rows.iter().map(|a| rows.iter().map(|b| dot(a, b)).collect()).collect();
+        let coupling = rows.iter().map(|row| dot(row, &query)).collect();
+        Case {
+            kernel: Matrix::from_rows(&kernel).unwrap(),
+            residuals: normals(&mut rng, n),
+            coupling,
+            magnitude,
+        }
+    })
+}
+
+/// The same cases on every run.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 96,
+        rng_seed: RngSeed::Fixed(20_261_115),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn squared_norm(vector: &[f64]) -> f64 {
+    vector.iter().map(|x| x * x).sum()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Decompositions put the kernel together again and keep lengths.
+    #[test]
+    fn spectra_rebuild_their_kernel(case in cases()) {
+        let n = case.kernel.rows();
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let allowed = 1e3 * n as f64 * f64::EPSILON;
+        let rotated = spectrum.rotate(&case.residuals);
+        let length = squared_norm(&case.residuals);
+        prop_assert!((squared_norm(&rotated) - length).abs() <= allowed * length);
+        for (amount, eigenvalue) in rotated.iter().zip(spectrum.eigenvalues()) {
+            prop_assert!(amount.is_finite() && *eigenvalue >= 0.0);
+        }
+        let mut amounts = rotated;
+        for (amount, eigenvalue) in amounts.iter_mut().zip(spectrum.eigenvalues()) {
+            *amount *= eigenvalue;
+        }
+        let rebuilt = spectrum.rotate_back(&amounts);
+        let literal = case.kernel.multiply(&case.residuals).unwrap();
+        for (a, b) in rebuilt.iter().zip(&literal) {
+            prop_assert!((a - b).abs() <= allowed * spectrum.largest() * length.sqrt());
+        }
+    }
+
+    /// The two projections split a vector into orthogonal parts, whatever the rank.
+    #[test]
+    fn projections_split(case in cases()) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let inside = spectrum.project(&case.residuals).unwrap();
+        let outside = spectrum.project_outside(&case.residuals).unwrap();
+        let total = squared_norm(&case.residuals);
+        let allowed = 1e3 * inside.len() as f64 * f64::EPSILON * total;
+        prop_assert!((squared_norm(&inside) + squared_norm(&outside) - total).abs() <= allowed);
+        prop_assert!(spectrum.rank() <= spectrum.examples());
+        prop_assert!(spectrum.effective_rank() <= spectrum.examples() as f64 * (1.0 + 1e-12));
+    }
+
+    /// Fits stay between nothing and everything, and lie within the length of the residuals.
+    #[test]
+    fn filters_shrink(
+        case in cases(),
+        horizon in prop_oneof![Just(0_u32), 1..100_u32, Just(1_000_000)],
+        fraction in 0.001..0.999_f64,
+    ) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let step = StepSize::fraction(fraction, &spectrum).unwrap();
+        let time = step.get() * f64::from(horizon);
+        let filters: [&dyn Filter; 4] = [
+            &GradientDescent { step, horizon },
+            &GradientFlow::new(time).unwrap(),
+            &BayesFilter::new(case.magnitude).unwrap(),
+            &Projection::of(&spectrum),
+        ];
+        for filter in filters {
+            for &eigenvalue in spectrum.eigenvalues() {
+                prop_assert!((0.0..=1.0).contains(&filter.response(eigenvalue)));
+                prop_assert!(filter.gain(eigenvalue) >= 0.0);
+            }
+            let fit = filter.prompt_fit(&spectrum, &case.residuals).unwrap();
+            let allowed = 1.0 + 1e3 * fit.len() as f64 * f64::EPSILON;
+            prop_assert!(squared_norm(&fit) <= squared_norm(&case.residuals) * allowed);
+            let correction =
+                filter.query_correction(&spectrum, &case.coupling, &case.residuals).unwrap();
+            prop_assert!(correction.is_finite());
+        }
+    }
+
+    /// No step is no update, bit for bit.
+    #[test]
+    fn zero_steps_do_nothing(case in cases()) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let step = StepSize::fraction(0.1, &spectrum).unwrap();
+        let filter = GradientDescent { step, horizon: 0 };
+        let correction =
+            filter.query_correction(&spectrum, &case.coupling, &case.residuals).unwrap();
+        prop_assert_eq!(correction.abs().to_bits(), 0.0_f64.to_bits());
+    }
+
+    /// A million steps at half the limit leave nothing of modes that are not tiny.
+    #[test]
+    fn many_steps_reach_the_projection(case in cases()) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let step = StepSize::fraction(0.5, &spectrum).unwrap();
+        let filter = GradientDescent { step, horizon: 1_000_000 };
+        let projection = Projection::of(&spectrum);
+        for &eigenvalue in spectrum.eigenvalues() {
+            if eigenvalue > 1e-4 * spectrum.largest() {
+                let apart = filter.response(eigenvalue) - projection.response(eigenvalue);
+                prop_assert!(apart.abs() <= 4.0 * f64::EPSILON);
+            }
+        }
+    }
+}

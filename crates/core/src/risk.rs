@@ -12,7 +12,7 @@ use crate::error::{
     Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
 use crate::filter::Filter;
-use crate::linalg::{dot, squared_norm};
+use crate::linalg::squared_norm;
 use crate::spectrum::Spectrum;
 
 /// How much signal and how much noise the residuals of a prompt are taken to hold.
@@ -145,6 +145,10 @@ impl Filter for Benchmark {
 ///
 /// Only modes that the query shares count; a prompt can be fitted for nothing elsewhere.
 ///
+/// Differs from the paper:
+/// 1. The weight of a mode outside the representable range is set to 0. Assump. 5.1 implies
+///    `u_iᵀ k_x = 0` there, and what rounding leaves of it must not meet a small `λ★`.
+///
 /// # Errors
 ///
 /// [`Error::SizeMismatch`] or [`Error::NotFinite`] for a coupling that does not fit.
@@ -164,12 +168,22 @@ pub fn mode_weights(
     coupling: &[f64],
     benchmark: &Benchmark,
 ) -> Result<Vec<f64>, Error> {
-    check_vector("coupling", coupling, spectrum.examples())?;
-    let mut weights = spectrum.rotate(coupling);
+    let mut weights = alignments(spectrum, coupling)?;
     for (weight, &eigenvalue) in weights.iter_mut().zip(spectrum.eigenvalues()) {
         *weight = benchmark.residual_variance(eigenvalue) * *weight * *weight;
     }
     Ok(weights)
+}
+
+/// `u_iᵀ k_x`, and 0 where it can be nothing but rounding.
+///
+/// A query that moves with the examples has no part in the kernel's null space. What is left
+/// of it there would be multiplied by `1/λ★`, which may be anything.
+fn alignments(spectrum: &Spectrum, coupling: &[f64]) -> Result<Vec<f64>, Error> {
+    check_vector("coupling", coupling, spectrum.examples())?;
+    let mut alignments = spectrum.rotate(coupling);
+    alignments[spectrum.rank()..].fill(0.0);
+    Ok(alignments)
 }
 
 /// The Bayes gap at the query: the expected squared distance to the best correction there.
@@ -240,9 +254,13 @@ pub fn query_posterior_variance(
     query_variance: f64,
     benchmark: &Benchmark,
 ) -> Result<f64, Error> {
-    check_vector("coupling", coupling, spectrum.examples())?;
+    let alignments = alignments(spectrum, coupling)?;
     check_not_negative("query variance", query_variance)?;
-    let explained = dot(coupling, &benchmark.example_weights(spectrum, coupling)?);
+    let explained: f64 = alignments
+        .iter()
+        .zip(spectrum.eigenvalues())
+        .map(|(alignment, &eigenvalue)| alignment * alignment * benchmark.gain(eigenvalue))
+        .sum();
     Ok(benchmark.signal_variance * (query_variance - explained).clamp(0.0, query_variance))
 }
 
@@ -439,7 +457,7 @@ pub fn query_benefit(
             benchmark.signal_variance * (2.0 - response) - benchmark.noise_variance * gain;
         alignment * gain * alignment * surplus
     };
-    let modes = spectrum.eigenvalues().iter().zip(spectrum.rotate(coupling));
+    let modes = spectrum.eigenvalues().iter().zip(alignments(spectrum, coupling)?);
     Ok(Benefit { gap_icl, gap_adapted, improvement: modes.map(improvement).sum() })
 }
 

@@ -1,1 +1,439 @@
-//! Placeholder.
+//! How far to go, judged by prediction: the error of each horizon on examples it has not seen.
+//!
+//! Answers "how far" without a model of the residuals: drop one example, take the steps on the
+//! others, predict what was dropped. In: a kernel, residuals and candidate horizons. Out:
+//! [`LeaveOneOut`], with the risk of every candidate, the choice among them, and an interval
+//! for the query. It takes linear steps in prompt space; no model runs.
+
+use crate::error::{Error, check_fraction, check_not_negative, check_vector};
+use crate::evidence::{HorizonChoice, best_horizon};
+use crate::filter::{Filter, GradientDescent};
+use crate::linalg::dot;
+use crate::matrix::Matrix;
+use crate::spectrum::{Spectrum, StepSize};
+
+/// How the squared errors of the dropped examples are averaged to one risk.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+/// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+///
+/// // Nothing moves, so the errors are the residuals: squares 0, 1, 4 and 100.
+/// let kernel = Matrix::zeros(4, 4);
+/// let step = StepSize::new(1.0, &Spectrum::of(&kernel)?)?;
+/// let dropped = LeaveOneOut::of(&kernel, &[0.0, 1.0, 2.0, 10.0], step, &[0], None)?;
+/// assert_eq!(dropped.risk(Averaging::Plain)?, [26.25]);
+/// assert_eq!(dropped.risk(Averaging::Trimmed)?, [2.5]);
+/// assert_eq!(dropped.risk(Averaging::Median)?, [2.5]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Averaging {
+    /// The mean.
+    Plain,
+    /// The mean without the smallest and the largest; the mean if there are fewer than three.
+    Trimmed,
+    /// The median.
+    Median,
+    /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
+    /// a constant; the mean if no example is aligned with the query at all.
+    QueryWeighted,
+}
+
+/// An interval of numbers; its ends may be infinite.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::leave_one_out::Interval;
+///
+/// let interval = Interval { lower: -0.5, upper: f64::INFINITY };
+/// assert!(interval.lower < 0.0 && 1e300 < interval.upper);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub lower: f64,
+    /// The upper end.
+    pub upper: f64,
+}
+
+/// What every candidate horizon predicts for each example from the others.
+///
+/// ```text
+/// r̂_i(T) = K_{i,−i} q_T(K_{−i}) r_{−i}
+/// ```
+///
+/// The query is exchangeable with the examples, so the errors `r_i − r̂_i(T)` estimate the risk
+/// of `T` steps at the query. The step size is the same for every dropped example: a stable step
+/// stays stable when an example is left out.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+/// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+///
+/// // Two copies of one example: one step on either closes ρ · 1 = 1/4 of the gap.
+/// let kernel = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 1.0]])?;
+/// let step = StepSize::new(0.25, &Spectrum::of(&kernel)?)?;
+/// let dropped = LeaveOneOut::of(&kernel, &[1.0, 1.0], step, &[0, 1, 2], None)?;
+/// assert_eq!(dropped.errors().row(1), [0.75, 0.75]);
+/// assert_eq!(dropped.choose(Averaging::Plain, 1.0)?.horizon, 2);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaveOneOut {
+    candidates: Vec<u32>,
+    /// `r_i − r̂_i(T)`: one row per candidate, one column per example.
+    errors: Matrix,
+    query: Option<Query>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Query {
+    /// `ĥ_{−i}(x)`, in the shape of the errors.
+    corrections: Matrix,
+    /// `k_{x,i}²/K_ii`, divided by their sum.
+    weights: Vec<f64>,
+}
+
+impl LeaveOneOut {
+    /// Drops each example in turn and predicts it after every candidate number of steps.
+    ///
+    /// Exact, by `n` eigendecompositions of size `n − 1`. With a single example there is nothing
+    /// to learn from and every prediction is 0. The coupling is needed for
+    /// [`Averaging::QueryWeighted`] and [`LeaveOneOut::interval`] only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without candidates, [`Error::SizeMismatch`] or [`Error::NotFinite`] for
+    /// vectors that do not fit, [`Error::StepTooLarge`] for a step that is not stable, and what
+    /// [`Spectrum::of`] finds wrong with the kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::LeaveOneOut;
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// let kernel = Matrix::identity(1);
+    /// let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// let alone = LeaveOneOut::of(&kernel, &[3.0], step, &[0, 10], None)?;
+    /// assert_eq!(alone.errors().values(), [3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn of(
+        kernel: &Matrix,
+        residuals: &[f64],
+        step: StepSize,
+        candidates: &[u32],
+        coupling: Option<&[f64]>,
+    ) -> Result<Self, Error> {
+        let step = step.check(&Spectrum::of(kernel)?)?;
+        let n = kernel.rows();
+        check_vector("residuals", residuals, n)?;
+        if let Some(coupling) = coupling {
+            check_vector("coupling", coupling, n)?;
+        }
+        if candidates.is_empty() {
+            return Err(Error::Empty { quantity: "candidate horizons" });
+        }
+        // One row per example here; the transpose is what readers want.
+        let mut predictions = Vec::with_capacity(n);
+        let mut corrections = Vec::with_capacity(n);
+        for example in 0..n {
+            let others = Others::without(example, kernel, residuals)?;
+            let readout = without(example, kernel.row(example));
+            predictions.push(others.predict(&readout, step, candidates));
+            if let Some(coupling) = coupling {
+                corrections.push(others.predict(&without(example, coupling), step, candidates));
+            }
+        }
+        let errors = Matrix::from_fn(candidates.len(), n, |candidate, example| {
+            residuals[example] - predictions[example][candidate]
+        });
+        let query = coupling.map(|coupling| Query {
+            corrections: Matrix::from_fn(candidates.len(), n, |candidate, example| {
+                corrections[example][candidate]
+            }),
+            weights: alignment(kernel, coupling),
+        });
+        Ok(Self { candidates: candidates.to_vec(), errors, query })
+    }
+
+    /// The candidate horizons, in the order of every curve and of the rows of the errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::leave_one_out::LeaveOneOut;
+    /// # use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    /// # let kernel = Matrix::identity(1);
+    /// # let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// let alone = LeaveOneOut::of(&kernel, &[3.0], step, &[0, 10], None)?;
+    /// assert_eq!(alone.candidates(), [0, 10]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn candidates(&self) -> &[u32] {
+        &self.candidates
+    }
+
+    /// `r_i − r̂_i(T)`: one row per candidate, one column per example.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::leave_one_out::LeaveOneOut;
+    /// # use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    /// # let kernel = Matrix::identity(2);
+    /// # let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// // Examples that share nothing cannot predict each other.
+    /// let dropped = LeaveOneOut::of(&kernel, &[3.0, 4.0], step, &[10], None)?;
+    /// assert_eq!(dropped.errors().to_rows(), [[3.0, 4.0]]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn errors(&self) -> &Matrix {
+        &self.errors
+    }
+
+    /// The estimated risk at every candidate: the averaged squares of the errors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuery`] if weights by the query are asked for and no coupling was given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// let kernel = Matrix::identity(2);
+    /// let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// let coupling = [0.0, 0.5];
+    /// let dropped = LeaveOneOut::of(&kernel, &[3.0, 4.0], step, &[10], Some(&coupling))?;
+    /// assert_eq!(dropped.risk(Averaging::Plain)?, [12.5]);
+    /// assert_eq!(dropped.risk(Averaging::QueryWeighted)?, [16.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn risk(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
+        let weights = self.weights(averaging)?;
+        let mut squares = Vec::new();
+        let risk = |candidate| {
+            squares.clear();
+            squares.extend(self.errors.row(candidate).iter().map(|error| error * error));
+            average(&mut squares, averaging, &weights)
+        };
+        Ok((0..self.candidates.len()).map(risk).collect())
+    }
+
+    /// The candidate with the smallest risk, if it is better than the shortest one by more than
+    /// chance explains; otherwise the shortest, normally `T = 0`.
+    ///
+    /// ```text
+    /// risk(T_0) − risk(T) > gate · standard error of e_i(T_0)² − e_i(T)² over examples
+    /// ```
+    ///
+    /// The differences are paired by example. Their standard error is that of a mean, weighted
+    /// if the risk is; for the robust averages it is an upper guide, as an outlier widens it.
+    /// With `gate = 0` this is the smallest risk, ties to the shorter.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaveOneOut::risk`], and [`Error::OutOfRange`] unless the gate is finite and at least
+    /// 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// // Two copies of one example. One step leaves 1 − 3/4 and 3 − 1/4; the squares shrink by
+    /// // 15/16 and 23/16, that is by 19/16 with a standard error of 1/4.
+    /// let kernel = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 1.0]])?;
+    /// let step = StepSize::new(0.25, &Spectrum::of(&kernel)?)?;
+    /// let dropped = LeaveOneOut::of(&kernel, &[1.0, 3.0], step, &[0, 1], None)?;
+    /// assert_eq!(dropped.choose(Averaging::Plain, 4.0)?.horizon, 1);
+    /// assert_eq!(dropped.choose(Averaging::Plain, 5.0)?.horizon, 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn choose(&self, averaging: Averaging, gate: f64) -> Result<HorizonChoice, Error> {
+        check_not_negative("gate", gate)?;
+        let risk = self.risk(averaging)?;
+        let best = best_horizon(&self.candidates, &risk)?;
+        let flat = vec![0.0; risk.len()];
+        let shortest = best_horizon(&self.candidates, &flat)?;
+        let improvement = risk[shortest.index] - risk[best.index];
+        let error = self.standard_error(shortest.index, best.index, &self.weights(averaging)?);
+        Ok(if improvement > gate * error { best } else { shortest })
+    }
+
+    /// The jackknife+ interval for the query's residual, its label minus the base prediction.
+    ///
+    /// ```text
+    /// [ the ⌊α(n+1)⌋-th smallest ĥ_{−i}(x) − R_i,  the ⌈(1−α)(n+1)⌉-th smallest ĥ_{−i}(x) + R_i ]
+    /// R_i = |r_i − r̂_i(T)|,   ĥ_{−i}(x) = k_{x,−i}ᵀ q_T(K_{−i}) r_{−i},   α = 1 − coverage
+    /// ```
+    ///
+    /// If the query is exchangeable with the examples, and horizon and step size were not chosen
+    /// from them, it holds the truth with probability at least `1 − 2α`, whatever the
+    /// distribution (Barber, Candès, Ramdas and Tibshirani 2021, Thm. 1), and in practice about
+    /// `1 − α`. With fewer than `1/α − 1` examples no finite interval can do so, and the ends are
+    /// infinite.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuery`] if no coupling was given, [`Error::OutOfRange`] unless `candidate` is
+    /// the position of a candidate and the coverage lies between 0 and 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Interval, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// // Without a step the corrections are 0: ends at ± the largest of three residuals.
+    /// let kernel = Matrix::identity(3);
+    /// let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// let coupling = [0.1, 0.1, 0.1];
+    /// let dropped = LeaveOneOut::of(&kernel, &[1.0, -2.0, 3.0], step, &[0], Some(&coupling))?;
+    /// assert_eq!(dropped.interval(0, 0.75)?, Interval { lower: -3.0, upper: 3.0 });
+    /// assert_eq!(dropped.interval(0, 0.9)?.upper, f64::INFINITY);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn interval(&self, candidate: usize, coverage: f64) -> Result<Interval, Error> {
+        let query =
+            self.query.as_ref().ok_or(Error::NoQuery { quantity: "a jackknife+ interval" })?;
+        check_fraction("coverage", coverage)?;
+        if candidate >= self.candidates.len() {
+            return Err(Error::OutOfRange {
+                quantity: "position of the candidate",
+                found: candidate as f64,
+                allowed: "below the number of candidates",
+            });
+        }
+        let (corrections, errors) =
+            (query.corrections.row(candidate), self.errors.row(candidate));
+        let sorted = |sign: f64| {
+            let ends = corrections.iter().zip(errors);
+            let mut ends: Vec<f64> = ends.map(|(h, error)| h + sign * error.abs()).collect();
+            ends.sort_by(f64::total_cmp);
+            ends
+        };
+        let n = errors.len();
+        Ok(match (1..=n).find(|&rank| reaches(rank, coverage, n)) {
+            // ⌊α(n+1)⌋ = n + 1 − ⌈(1−α)(n+1)⌉.
+            Some(rank) => {
+                Interval { lower: sorted(-1.0)[n - rank], upper: sorted(1.0)[rank - 1] }
+            }
+            None => Interval { lower: f64::NEG_INFINITY, upper: f64::INFINITY },
+        })
+    }
+
+    /// Weights of the examples, which sum to 1.
+    fn weights(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
+        let n = self.errors.columns();
+        match (averaging, &self.query) {
+            (Averaging::QueryWeighted, Some(query)) => Ok(query.weights.clone()),
+            (Averaging::QueryWeighted, None) => {
+                Err(Error::NoQuery { quantity: "a risk weighted by the query" })
+            }
+            _ => Ok(vec![1.0 / n as f64; n]),
+        }
+    }
+
+    /// Standard error of the weighted mean of the differences of squared errors; 0 for a single
+    /// example, which shows no difference.
+    fn standard_error(&self, from: usize, to: usize, weights: &[f64]) -> f64 {
+        let n = weights.len() as f64;
+        let pairs = self.errors.row(from).iter().zip(self.errors.row(to));
+        let differences: Vec<f64> = pairs.map(|(a, b)| (a - b) * (a + b)).collect();
+        let mean = dot(weights, &differences);
+        let spread = differences.iter().zip(weights).map(|(d, w)| (w * (d - mean)).powi(2));
+        (spread.sum::<f64>() * n / (n - 1.0).max(1.0)).sqrt()
+    }
+}
+
+/// Whether `rank ≥ coverage · (n + 1)`, with rounding in the product forgiven.
+fn reaches(rank: usize, coverage: f64, n: usize) -> bool {
+    let needed = coverage * (n as f64 + 1.0);
+    rank as f64 >= needed * (1.0 - 4.0 * f64::EPSILON)
+}
+
+/// A vector without one entry.
+fn without(example: usize, vector: &[f64]) -> Vec<f64> {
+    [&vector[..example], &vector[example + 1..]].concat()
+}
+
+/// Squared cosines between the examples and the query, divided by their sum.
+fn alignment(kernel: &Matrix, coupling: &[f64]) -> Vec<f64> {
+    let cosine = |(example, &coupling): (usize, &f64)| {
+        let length = kernel[(example, example)];
+        if length > 0.0 { coupling * (coupling / length) } else { 0.0 }
+    };
+    let cosines: Vec<f64> = coupling.iter().enumerate().map(cosine).collect();
+    let sum: f64 = cosines.iter().sum();
+    if sum > 0.0 && sum.is_finite() {
+        cosines.iter().map(|cosine| cosine / sum).collect()
+    } else {
+        vec![1.0 / coupling.len() as f64; coupling.len()]
+    }
+}
+
+/// One number from the squared errors of one candidate; sorts them if it must.
+fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
+    let n = squares.len();
+    let mean = |squares: &[f64]| squares.iter().sum::<f64>() / squares.len() as f64;
+    match averaging {
+        Averaging::QueryWeighted => dot(squares, weights),
+        Averaging::Trimmed if n >= 3 => {
+            squares.sort_by(f64::total_cmp);
+            mean(&squares[1..n - 1])
+        }
+        Averaging::Plain | Averaging::Trimmed => mean(squares),
+        Averaging::Median => {
+            squares.sort_by(f64::total_cmp);
+            mean(&squares[(n - 1) / 2..=n / 2])
+        }
+    }
+}
+
+/// The prompt without one example, in its modes; empty if that was the only one.
+struct Others {
+    spectrum: Option<Spectrum>,
+    amounts: Vec<f64>,
+}
+
+impl Others {
+    fn without(example: usize, kernel: &Matrix, residuals: &[f64]) -> Result<Self, Error> {
+        let kept: Vec<usize> = (0..residuals.len()).filter(|&other| other != example).collect();
+        if kept.is_empty() {
+            return Ok(Self { spectrum: None, amounts: Vec::new() });
+        }
+        let spectrum = Spectrum::of(Matrix::from_fn(kept.len(), kept.len(), |i, j| {
+            kernel[(kept[i], kept[j])]
+        }))?;
+        let amounts = spectrum.rotate(&without(example, residuals));
+        Ok(Self { spectrum: Some(spectrum), amounts })
+    }
+
+    /// `readoutᵀ q_T(K_{−i}) r_{−i}` for every candidate.
+    fn predict(&self, readout: &[f64], step: StepSize, candidates: &[u32]) -> Vec<f64> {
+        let Some(spectrum) = &self.spectrum else {
+            return vec![0.0; candidates.len()];
+        };
+        let readout = spectrum.rotate(readout);
+        let prediction = |&horizon: &u32| -> f64 {
+            let filter = GradientDescent { step, horizon };
+            let modes = spectrum.eigenvalues().iter().zip(&readout).zip(&self.amounts);
+            modes.map(|((&eigenvalue, k), r)| k * filter.gain(eigenvalue) * r).sum()
+        };
+        candidates.iter().map(prediction).collect()
+    }
+}

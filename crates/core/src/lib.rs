@@ -23,6 +23,7 @@ mod spectrum;
 pub mod subspace;
 
 pub use error::Error;
+pub use evidence::{Evidence, HorizonChoice, Noise, best_horizon, evidence_curve};
 pub use filter::{
     BayesFilter, ExponentialTime, Filter, GradientDescent, GradientFlow, JamesStein, Mixture,
     NoUpdate, Projection,

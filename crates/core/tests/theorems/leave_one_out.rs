@@ -1,0 +1,318 @@
+//! Beyond the paper: horizons judged on left-out examples, and jackknife+ intervals.
+
+use crate::support::*;
+use fewstep_core::leave_one_out::{Averaging, Interval, LeaveOneOut};
+use fewstep_core::{Error, Matrix, Rng, Spectrum, StepSize};
+
+const ALL: [Averaging; 4] =
+    [Averaging::Plain, Averaging::Trimmed, Averaging::Median, Averaging::QueryWeighted];
+
+/// `φᵀθ` for two probes after `horizon` literal gradient steps on all examples but one.
+fn descend(p: &Prompt, dropped: usize, step: f64, horizon: u32) -> (f64, f64) {
+    let mut theta = vec![0.0; p.query.len()];
+    for _ in 0..horizon {
+        let mut gradient = vec![0.0; theta.len()];
+        for (i, (features, r)) in p.features.iter().zip(&p.residuals).enumerate() {
+            if i != dropped {
+                let error = r - dot(features, &theta);
+                gradient.iter_mut().zip(features).for_each(|(g, f)| *g += f * error);
+            }
+        }
+        theta.iter_mut().zip(gradient).for_each(|(t, g)| *t += step * g);
+    }
+    (dot(&p.features[dropped], &theta), dot(&p.query, &theta))
+}
+
+fn observe(p: &Prompt, fraction: f64, candidates: &[u32]) -> (LeaveOneOut, f64) {
+    let kernel = matrix(&p.kernel());
+    let step = StepSize::fraction(fraction, &Spectrum::of(&kernel).unwrap()).unwrap();
+    let coupling = p.coupling();
+    let dropped =
+        LeaveOneOut::of(&kernel, &p.residuals, step, candidates, Some(&coupling)).unwrap();
+    (dropped, step.get())
+}
+
+/// Section 5.7: the prediction of each left-out example is that of literal gradient descent on
+/// the features of the others, at the same step size.
+#[test]
+fn design_5_7_predictions_are_descent_without_the_example() {
+    let candidates = [0, 1, 2, 7, 15];
+    for_prompts(|p| {
+        let (dropped, step) = observe(p, 0.3, &candidates);
+        assert_eq!(dropped.candidates(), candidates);
+        assert_eq!((dropped.errors().rows(), dropped.errors().columns()), (5, p.n()));
+        for (row, &horizon) in candidates.iter().enumerate() {
+            for example in 0..p.n() {
+                let (prediction, _) = descend(p, example, step, horizon);
+                let literal = p.residuals[example] - prediction;
+                // ρ λ_max = 0.3 bounds what one step can move.
+                let scale = norm(&p.residuals) * (1.0 + 0.3 * f64::from(horizon));
+                assert_close(dropped.errors()[(row, example)], literal, scale, p.n());
+            }
+        }
+    });
+}
+
+/// Section 5.7: the four averages of the squared errors, from the errors themselves.
+#[test]
+fn design_5_7_risks_are_averages_of_squared_errors() {
+    for_prompts(|p| {
+        let (dropped, _) = observe(p, 0.5, &[0, 3, 8]);
+        let n = p.n();
+        let curves = ALL.map(|averaging| dropped.risk(averaging).unwrap());
+        // Squared cosines between the features of example and query.
+        let cosines: Vec<f64> = p
+            .features
+            .iter()
+            .map(|f| match norm(f) * norm(&p.query) {
+                0.0 => 1.0,
+                length => (dot(f, &p.query) / length).powi(2),
+            })
+            .collect();
+        // Examples that no feature moves at all are alike: a plain mean.
+        let level = cosines.iter().sum::<f64>();
+        let still = p.features.iter().any(|f| norm(f) == 0.0)
+            && p.features.iter().any(|f| norm(f) > 0.0);
+        for candidate in 0..3 {
+            let mut squares: Vec<f64> =
+                dropped.errors().row(candidate).iter().map(|e| e.powi(2)).collect();
+            let weighted = dot(&squares, &cosines) / level;
+            let sum: f64 = squares.iter().sum();
+            squares.sort_by(f64::total_cmp);
+            let trimmed = if n < 3 {
+                sum / n as f64
+            } else {
+                squares[1..n - 1].iter().sum::<f64>() / (n - 2) as f64
+            };
+            let median = if n % 2 == 1 {
+                squares[n / 2]
+            } else {
+                (squares[n / 2 - 1] + squares[n / 2]) / 2.0
+            };
+            let expected = [sum / n as f64, trimmed, median, weighted];
+            for (curve, expected) in curves.iter().zip(expected).take(if still { 3 } else { 4 })
+            {
+                assert_close(curve[candidate], expected, sum, n);
+            }
+        }
+    });
+}
+
+/// Section 5.7: an example that is not aligned with the query has no weight; if none is, all
+/// have the same.
+#[test]
+fn design_5_7_weights_by_alignment_with_the_query() {
+    let kernel = Matrix::from_rows(&[vec![4.0, 0.0, 0.0], vec![0.0, 1.0, 0.0], vec![0.0; 3]]);
+    let kernel = kernel.unwrap();
+    let step = StepSize::fraction(0.5, &Spectrum::of(&kernel).unwrap()).unwrap();
+    let risk = |coupling: &[f64]| {
+        LeaveOneOut::of(&kernel, &[1.0, 2.0, 3.0], step, &[4], Some(coupling))
+            .unwrap()
+            .risk(Averaging::QueryWeighted)
+            .unwrap()[0]
+    };
+    // Squared cosines 1²/4 and (−1)²/1; the last example has no features.
+    assert_close(risk(&[1.0, -1.0, 0.0]), (0.25 * 1.0 + 1.0 * 4.0) / 1.25, 9.0, 3);
+    assert_close(risk(&[0.0, 0.0, 0.0]), 14.0 / 3.0, 9.0, 3);
+}
+
+/// Section 5.7: a horizon is chosen only if its risk beats that of the shortest candidate by the
+/// asked number of standard errors of the paired differences; ties go to the shorter.
+#[test]
+fn design_5_7_choice_passes_the_gate() {
+    let candidates = [0, 1, 4, 16, 64];
+    let mut moved = 0;
+    for_prompts(|p| {
+        let (dropped, _) = observe(p, 0.5, &candidates);
+        for averaging in [Averaging::Plain, Averaging::Trimmed, Averaging::Median] {
+            let risk = dropped.risk(averaging).unwrap();
+            let best = (0..5).rev().min_by(|&a, &b| risk[a].total_cmp(&risk[b])).unwrap();
+            let smallest = risk[best];
+            let best = (0..5).find(|&t| risk[t] <= smallest * (1.0 + 1e-14)).unwrap();
+            let errors = dropped.errors();
+            let differences: Vec<f64> = (0..p.n())
+                .map(|i| errors[(0, i)].powi(2) - errors[(best, i)].powi(2))
+                .collect();
+            let error = if p.n() > 1 { mean_and_error(&differences).1 } else { 0.0 };
+            for gate in [0.0, 0.5, 1.0, 2.0, 10.0] {
+                let expected = if risk[0] - risk[best] > gate * error { best } else { 0 };
+                let choice = dropped.choose(averaging, gate).unwrap();
+                assert_eq!((choice.index, choice.horizon), (expected, candidates[expected]));
+                assert_eq!(choice.at_edge, expected == 4);
+                moved += usize::from(expected > 0);
+            }
+        }
+    });
+    assert!(moved > 5, "the gate opened {moved} times only");
+
+    // Weighted: all weight on two of three examples. The weighted mean of the differences and
+    // its standard error by hand.
+    let kernel = matrix(&[vec![1.0, 1.0, 1.0], vec![1.0, 1.0, 1.0], vec![1.0, 1.0, 1.0]]);
+    let step = StepSize::new(0.25, &Spectrum::of(&kernel).unwrap()).unwrap();
+    let coupling = [1.0, 1.0, 0.0];
+    let r = [1.0, 2.0, -1.0];
+    let dropped = LeaveOneOut::of(&kernel, &r, step, &[0, 1], Some(&coupling)).unwrap();
+    // One step predicts a quarter of the sum of the others: 1/4, 0, 3/4.
+    let differences = [1.0 - 0.75_f64.powi(2), 0.0];
+    let mean = (differences[0] + differences[1]) / 2.0;
+    let spread: f64 = differences.iter().map(|d| (d - mean).powi(2) / 4.0).sum();
+    let error = (spread * 1.5).sqrt();
+    let choose = |gate: f64| dropped.choose(Averaging::QueryWeighted, gate).unwrap().horizon;
+    assert_eq!((choose(0.99 * mean / error), choose(1.01 * mean / error)), (1, 0));
+
+    // Without 0 among the candidates the shortest takes its place.
+    let dropped = LeaveOneOut::of(&kernel, &r, step, &[9, 3], None).unwrap();
+    assert_eq!(dropped.choose(Averaging::Plain, 1e6).unwrap().horizon, 3);
+}
+
+/// Section 5.5: the interval's ends are the order statistics of Barber et al. (2021), from
+/// literal descent without each example in turn.
+#[test]
+fn design_5_5_interval_is_the_jackknife_plus() {
+    for_prompts(|p| {
+        let candidates = [0, 6];
+        let (dropped, step) = observe(p, 0.3, &candidates);
+        let n = p.n();
+        for (row, &horizon) in candidates.iter().enumerate() {
+            let (mut lower, mut upper): (Vec<f64>, Vec<f64>) = (0..n)
+                .map(|i| {
+                    let (prediction, correction) = descend(p, i, step, horizon);
+                    let width = (p.residuals[i] - prediction).abs();
+                    (correction - width, correction + width)
+                })
+                .unzip();
+            lower.sort_by(f64::total_cmp);
+            upper.sort_by(f64::total_cmp);
+            let reach = step * f64::from(horizon) * norm(&p.coupling());
+            let scale = norm(&p.residuals) * (1.0 + 0.3 * f64::from(horizon) + reach);
+            // α = part/100, so that α(n+1) is a whole number of hundredths.
+            for part in [1, 5, 10, 20, 25, 40, 50, 60, 90] {
+                let coverage = 1.0 - f64::from(part) / 100.0;
+                let found = dropped.interval(row, coverage).unwrap();
+                let rank = part as usize * (n + 1) / 100;
+                if rank == 0 {
+                    let all = Interval { lower: f64::NEG_INFINITY, upper: f64::INFINITY };
+                    assert_eq!(found, all);
+                } else {
+                    assert_close(found.lower, lower[rank - 1], scale, n);
+                    assert_close(found.upper, upper[n - rank], scale, n);
+                }
+            }
+        }
+    });
+}
+
+/// Section 5.5: if examples and query are exchangeable, the interval holds the query's residual
+/// with probability at least `1 − 2α`, also when the update fits noise.
+#[test]
+fn design_5_5_interval_covers_the_query() {
+    let (n, width, tasks, alpha) = (9, 4, 4000, 0.2);
+    let mut rng = Rng::new(55);
+    let mut covered = [0.0; 2];
+    let mut finite = 0;
+    for _ in 0..tasks {
+        // Features of length 1 keep λ_max ≤ n, so one step size suits every prompt.
+        let unit = |rng: &mut Rng| -> Vec<f64> {
+            let features = normals(rng, width);
+            features.iter().map(|x| x / norm(&features)).collect()
+        };
+        let task = normals(&mut rng, width);
+        let rows: Vec<Vec<f64>> = (0..=n).map(|_| unit(&mut rng)).collect();
+        let labels: Vec<f64> =
+            rows.iter().map(|f| dot(f, &task) + 0.5 * rng.normal().powi(3)).collect();
+        let prompt = Prompt {
+            seed: 0,
+            features: rows[..n].to_vec(),
+            query: rows[n].clone(),
+            residuals: labels[..n].to_vec(),
+        };
+        let kernel = matrix(&prompt.kernel());
+        let step = StepSize::new(0.9 / n as f64, &Spectrum::of(&kernel).unwrap()).unwrap();
+        let coupling = prompt.coupling();
+        let dropped =
+            LeaveOneOut::of(&kernel, &prompt.residuals, step, &[10, 400], Some(&coupling));
+        let dropped = dropped.unwrap();
+        for (candidate, covered) in covered.iter_mut().enumerate() {
+            let interval = dropped.interval(candidate, 1.0 - alpha).unwrap();
+            finite += usize::from(interval.upper - interval.lower < f64::INFINITY);
+            if interval.lower <= labels[n] && labels[n] <= interval.upper {
+                *covered += 1.0 / f64::from(tasks);
+            }
+        }
+    }
+    let bound = 1.0 - 2.0 * alpha;
+    let standard_error = (bound * (1.0 - bound) / f64::from(tasks)).sqrt();
+    assert!(covered.iter().all(|&share| share > bound - 4.0 * standard_error), "{covered:?}");
+    // It does so with finite intervals, which do not hold everything either.
+    assert_eq!(finite, 2 * tasks as usize);
+    assert!(covered.iter().all(|&share| share < 0.9), "{covered:?}");
+}
+
+/// Sections 5.5 and 5.7: what cannot be judged is refused, with the numbers that say why.
+#[test]
+fn design_5_7_refusals() {
+    let kernel = matrix(&[vec![4.0, 0.0], vec![0.0, 1.0]]);
+    let step = StepSize::new(0.1, &Spectrum::of(&kernel).unwrap()).unwrap();
+    let of = |residuals: &[f64], candidates: &[u32], coupling| {
+        LeaveOneOut::of(&kernel, residuals, step, candidates, coupling)
+    };
+    assert_eq!(
+        of(&[1.0, 1.0], &[], None),
+        Err(Error::Empty { quantity: "candidate horizons" })
+    );
+    assert_eq!(
+        of(&[1.0], &[0], None),
+        Err(Error::SizeMismatch { quantity: "residuals", found: 1, expected: 2 })
+    );
+    assert_eq!(
+        of(&[1.0, 1.0], &[0], Some(&[1.0])),
+        Err(Error::SizeMismatch { quantity: "coupling", found: 1, expected: 2 })
+    );
+    assert_eq!(
+        of(&[1.0, f64::INFINITY], &[0], None),
+        Err(Error::NotFinite { quantity: "residuals", index: 1, value: f64::INFINITY })
+    );
+    let wide = StepSize::new(0.5, &Spectrum::of(&[vec![1.0]]).unwrap()).unwrap();
+    assert_eq!(
+        LeaveOneOut::of(&kernel, &[1.0, 1.0], wide, &[0], None),
+        Err(Error::StepTooLarge { step: 0.5, limit: 0.25 })
+    );
+    let blind = of(&[1.0, 1.0], &[0], None).unwrap();
+    assert_eq!(
+        blind.risk(Averaging::QueryWeighted),
+        Err(Error::NoQuery { quantity: "a risk weighted by the query" })
+    );
+    assert_eq!(
+        blind.choose(Averaging::QueryWeighted, 0.0),
+        Err(Error::NoQuery { quantity: "a risk weighted by the query" })
+    );
+    assert_eq!(
+        blind.interval(0, 0.9),
+        Err(Error::NoQuery { quantity: "a jackknife+ interval" })
+    );
+    assert_eq!(
+        blind.choose(Averaging::Plain, -1.0),
+        Err(Error::OutOfRange {
+            quantity: "gate",
+            found: -1.0,
+            allowed: "finite and at least 0"
+        })
+    );
+    let seeing = of(&[1.0, 1.0], &[0], Some(&[1.0, 1.0])).unwrap();
+    assert_eq!(
+        seeing.interval(0, 1.0),
+        Err(Error::OutOfRange {
+            quantity: "coverage",
+            found: 1.0,
+            allowed: "over 0 and under 1"
+        })
+    );
+    assert_eq!(
+        seeing.interval(1, 0.9),
+        Err(Error::OutOfRange {
+            quantity: "position of the candidate",
+            found: 1.0,
+            allowed: "below the number of candidates"
+        })
+    );
+}

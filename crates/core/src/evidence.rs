@@ -431,8 +431,10 @@ impl Evidence {
             _ if gate <= 1.0 => 0.0,
             Criterion::Known { .. } => decreasing_root(|t| self.gain(t, gate.ln())),
             // No mode is slower than the average.
-            Criterion::Profiled if self.departures.iter().all(|&d| d >= 0.0) => f64::INFINITY,
-            Criterion::Profiled => decreasing_root(|t| self.balance(t)),
+            Criterion::Profiled { .. } if self.departures.iter().all(|&d| d >= 0.0) => {
+                f64::INFINITY
+            }
+            Criterion::Profiled { .. } => decreasing_root(|t| self.balance(t)),
         })
     }
 
@@ -461,7 +463,7 @@ impl Evidence {
                 log_variance: 2.0 * self.scale.ln() + (total / self.n).ln(),
                 weight: 1.0 / total,
             },
-            _ => Criterion::Profiled,
+            _ => Criterion::Profiled { log_square: 2.0 * self.scale.ln() },
         })
     }
 
@@ -472,8 +474,8 @@ impl Evidence {
                 let fit = weight * left * f64::exp(-horizon * self.slowest);
                 log_variance + (horizon * self.mean_rate + fit)
             }
-            Criterion::Profiled => {
-                2.0 * self.scale.ln() + (left / self.n).ln() + horizon * self.mean_excess + 1.0
+            Criterion::Profiled { log_square } => {
+                log_square + (left / self.n).ln() + horizon * self.mean_excess + 1.0
             }
         }
     }
@@ -531,11 +533,9 @@ impl Evidence {
 #[derive(Clone, Copy)]
 enum Criterion {
     /// `log σ²`, and `scale²/nσ²` for the quadratic form.
-    Known {
-        log_variance: f64,
-        weight: f64,
-    },
-    Profiled,
+    Known { log_variance: f64, weight: f64 },
+    /// `log scale²`.
+    Profiled { log_square: f64 },
 }
 
 /// After this many multiplications the powers are computed afresh, so that rounding stays

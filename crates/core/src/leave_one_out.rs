@@ -145,11 +145,10 @@ impl LeaveOneOut {
         let mut predictions = Vec::with_capacity(n);
         let mut corrections = Vec::with_capacity(n);
         for example in 0..n {
-            let others = Others::without(example, kernel, residuals)?;
-            let readout = without(example, kernel.row(example));
-            predictions.push(others.predict(&readout, step, candidates));
+            let others = Others::without(example, kernel, residuals, step, candidates)?;
+            predictions.push(others.predict(&without(example, kernel.row(example))));
             if let Some(coupling) = coupling {
-                corrections.push(others.predict(&without(example, coupling), step, candidates));
+                corrections.push(others.predict(&without(example, coupling)));
             }
         }
         let errors = Matrix::from_fn(candidates.len(), n, |candidate, example| {
@@ -404,36 +403,41 @@ fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
     }
 }
 
-/// The prompt without one example, in its modes; empty if that was the only one.
+/// What steps on all examples but one learn, in the modes of the others.
 struct Others {
+    /// `None` if there are no others.
     spectrum: Option<Spectrum>,
-    amounts: Vec<f64>,
+    /// `q_T(λ_j) r̃_j`: one row per candidate.
+    learned: Vec<Vec<f64>>,
 }
 
 impl Others {
-    fn without(example: usize, kernel: &Matrix, residuals: &[f64]) -> Result<Self, Error> {
+    fn without(
+        example: usize,
+        kernel: &Matrix,
+        residuals: &[f64],
+        step: StepSize,
+        candidates: &[u32],
+    ) -> Result<Self, Error> {
         let kept: Vec<usize> = (0..residuals.len()).filter(|&other| other != example).collect();
         if kept.is_empty() {
-            return Ok(Self { spectrum: None, amounts: Vec::new() });
+            return Ok(Self { spectrum: None, learned: vec![Vec::new(); candidates.len()] });
         }
-        let spectrum = Spectrum::of(Matrix::from_fn(kept.len(), kept.len(), |i, j| {
-            kernel[(kept[i], kept[j])]
-        }))?;
+        let entry = |i: usize, j: usize| kernel[(kept[i], kept[j])];
+        let spectrum = Spectrum::of(Matrix::from_fn(kept.len(), kept.len(), entry))?;
         let amounts = spectrum.rotate(&without(example, residuals));
-        Ok(Self { spectrum: Some(spectrum), amounts })
+        let learn = |&horizon: &u32| -> Vec<f64> {
+            let filter = GradientDescent { step, horizon };
+            let modes = spectrum.eigenvalues().iter().zip(&amounts);
+            modes.map(|(&eigenvalue, amount)| filter.gain(eigenvalue) * amount).collect()
+        };
+        let learned = candidates.iter().map(learn).collect();
+        Ok(Self { spectrum: Some(spectrum), learned })
     }
 
     /// `readoutᵀ q_T(K_{−i}) r_{−i}` for every candidate.
-    fn predict(&self, readout: &[f64], step: StepSize, candidates: &[u32]) -> Vec<f64> {
-        let Some(spectrum) = &self.spectrum else {
-            return vec![0.0; candidates.len()];
-        };
-        let readout = spectrum.rotate(readout);
-        let prediction = |&horizon: &u32| -> f64 {
-            let filter = GradientDescent { step, horizon };
-            let modes = spectrum.eigenvalues().iter().zip(&readout).zip(&self.amounts);
-            modes.map(|((&eigenvalue, k), r)| k * filter.gain(eigenvalue) * r).sum()
-        };
-        candidates.iter().map(prediction).collect()
+    fn predict(&self, readout: &[f64]) -> Vec<f64> {
+        let readout = self.spectrum.as_ref().map_or(Vec::new(), |modes| modes.rotate(readout));
+        self.learned.iter().map(|learned| dot(&readout, learned)).collect()
     }
 }

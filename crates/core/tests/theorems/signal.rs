@@ -287,22 +287,38 @@ fn design_5_4_bayes_gap_horizon() {
     });
 }
 
-/// Section 5.4: without noise the best filter inverts the kernel, and modes that no update
-/// reaches do not count, whatever rounding puts there.
+/// Section 5.4: without noise the gap is `τ²‖(I − ρΦᵀΦ)^T φ(x)‖²`, what literal steps leave of
+/// the weights; modes that no update reaches do not count, whatever rounding puts there.
 #[test]
 fn design_5_4_bayes_gap_without_noise() {
-    let spectrum = Spectrum::of(&[vec![2.0, 2.0], vec![2.0, 2.0]]).unwrap();
-    let step = StepSize::new(0.125, &spectrum).unwrap();
-    let fit = SignalFit::of(&spectrum, &[1.0, 1.0]).unwrap();
+    let mut rng = Rng::new(54);
+    let (n, width) = (6, 2);
+    let features: Vec<Vec<f64>> = (0..n).map(|_| normals(&mut rng, width)).collect();
+    let query = normals(&mut rng, width);
+    let kernel = product(&features, &transpose(&features));
+    let spectrum = Spectrum::of(&kernel).unwrap();
+    let step = StepSize::fraction(0.4, &spectrum).unwrap();
+    let residuals = multiply(&features, &normals(&mut rng, width));
+    let fit = SignalFit::of(&spectrum, &residuals).unwrap();
     assert_eq!((fit.edge, fit.noise_variance), (Some(Edge::NoNoise), 0.0));
-    let coupling = [1.0, 1.0 + 1e-9];
-    let (gaps, best) =
-        fit.bayes_gap_horizon(&spectrum, &coupling, step, &[0, 1, 2, 3]).unwrap();
-    // τ² = ½ · 2/4, so τ²λ = 1; the coupling's part along (1, 1) is its sum over √2.
-    let alignment = (coupling[0] + coupling[1]).powi(2) / 2.0;
-    let expected: Vec<f64> = (0..4).map(|t| alignment * 0.25_f64.powi(t) / 16.0).collect();
-    assert_all_close(&gaps, &expected, 1.0, 2);
-    assert!(best.at_edge && best.horizon == 3);
+
+    // A coupling with a part outside the range of the kernel, as single precision leaves it.
+    let stray = normals(&mut rng, n);
+    let metric = product(&transpose(&features), &features);
+    let inside = eliminate(&metric, &multiply(&transpose(&features), &stray)).0;
+    let stray = subtract(&stray, &multiply(&features, &inside));
+    let exact = multiply(&features, &query);
+    let coupling: Vec<f64> = exact.iter().zip(&stray).map(|(k, s)| k + 1e-6 * s).collect();
+
+    let candidates = [0, 1, 2, 3, 30];
+    let (gaps, best) = fit.bayes_gap_horizon(&spectrum, &coupling, step, &candidates).unwrap();
+    let shrink = shifted(&metric, -step.get(), 1.0);
+    let literal = candidates.map(|horizon| {
+        let left = (0..horizon).fold(query.clone(), |left, _| multiply(&shrink, &left));
+        fit.signal_variance * dot(&left, &left)
+    });
+    assert_all_close(&gaps, &literal, literal[0], n);
+    assert!(best.at_edge && best.horizon == 30);
 }
 
 /// Sections 5.2 and 5.4: what cannot be judged is refused, with the numbers that say why.

@@ -16,6 +16,7 @@ mod geometry;
 mod gibbs;
 mod leave_one_out;
 mod matfree;
+mod pac_bayes;
 mod random;
 mod risk;
 mod signal;

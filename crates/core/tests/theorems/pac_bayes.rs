@@ -1100,6 +1100,11 @@ fn sec_7_wrong_bounds_are_refused() {
         against(Reference::Covariance(&wide)),
         Error::SizeMismatch { quantity: "reference covariance", found: 1, expected: 2 }
     );
+    let lopsided = matrix(&[vec![1.0, 0.5], vec![0.0, 1.0]]);
+    assert_eq!(
+        against(Reference::Covariance(&lopsided)),
+        Error::NotSymmetric { row: 0, column: 1, upper: 0.5, lower: 0.0 }
+    );
     let singular = matrix(&[vec![1.0, 0.0], vec![0.0, 0.0]]);
     assert_eq!(
         against(Reference::Covariance(&singular)),

@@ -104,7 +104,8 @@ impl GibbsPosterior {
         let lowest = evidence.iter().copied().fold(f64::INFINITY, f64::min);
         let energies: Vec<f64> = evidence
             .iter()
-            .map(|&value| energy(value - lowest, examples as f64, inverse_temperature))
+            // In this order 0 stays 0, and what is too large has no weight.
+            .map(|&value| inverse_temperature * (examples as f64 * (value - lowest)))
             .collect();
         let log_normaliser = log_normaliser(&prior, &energies);
         let log_densities: Vec<f64> = energies.iter().map(|e| -e - log_normaliser).collect();
@@ -262,11 +263,6 @@ impl GibbsPosterior {
         )
         .expect("the weights are probabilities and there is at least one")
     }
-}
-
-/// `β n (ℓ_T − min ℓ)`: 0 for the best horizon even if `β n` is too large to be represented.
-fn energy(excess: f64, examples: f64, inverse_temperature: f64) -> f64 {
-    if excess == 0.0 { 0.0 } else { inverse_temperature * (examples * excess) }
 }
 
 /// `log Σ π e^(−E)`, accurate also where it is close to 0.

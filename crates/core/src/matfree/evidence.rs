@@ -100,7 +100,7 @@ pub struct EvidenceEstimate {
 /// power T      0 if T < 2m, else 4 ‖r‖² exp{−4m² / min(2T, cT + 4m/3)}
 /// ```
 ///
-/// so the number of products is known beforehand (5 per probe at `c = 0.1`), and stops at
+/// so the number of products is known beforehand (6 per probe at `c = 0.1`), and stops at
 /// `rank + 1` for a kernel of low rank.
 ///
 /// # Errors

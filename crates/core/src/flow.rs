@@ -2,7 +2,7 @@
 //!
 //! Answers "how far" (App. G) for a known signal and noise level. In: a [`Spectrum`] and two
 //! variances. Out: the best time for one mode, for a representative one and for all together.
-//! Gradient flow itself is [`GradientFlow`](crate::GradientFlow); that the Bayes filter is a
+//! Gradient flow itself is [`GradientFlow`]; that the Bayes filter is a
 //! mixture of its times (Prop. G.6) is [`ExponentialTime`](crate::ExponentialTime).
 
 use crate::error::{Error, check_not_negative, check_positive};
@@ -188,8 +188,8 @@ pub(crate) fn mode_risk(
 /// lies between the mode times of the largest and the smallest positive eigenvalue; there the
 /// sum may have several valleys. A logarithmic grid, finer than the valley of any mode, finds
 /// them, and each is followed to full precision. Of equal minima the earliest counts; a
-/// zero kernel, where nothing moves, has the time 0. With the signal-to-noise ratio
-/// `s = log(1 + λ_max/λ★)` it costs `O(n s²)`.
+/// zero kernel, where nothing moves, has the time 0. With `s = log(1 + λ_max/λ★)` it costs
+/// `O(n s²)`.
 ///
 /// # Errors
 ///

@@ -37,7 +37,7 @@ pub struct MarchenkoPastur {
 /// Spacing of the quadrature nodes at which smooth functions are integrated to full precision.
 const SPACING: f64 = 0.125;
 /// The finest spacing that is tried.
-const FINEST: f64 = SPACING / 8192.0;
+const FINEST: f64 = SPACING / 4096.0;
 /// Largest change between two spacings, relative to the integral of the absolute value.
 const TOLERANCE: f64 = 1e-10;
 
@@ -188,8 +188,9 @@ impl MarchenkoPastur {
 
     /// Eigenvalues and weights that stand for the part of the law that is not at 0.
     fn nodes(&self, spacing: f64) -> impl Iterator<Item = (f64, f64)> {
-        // From φ = π e^(−40) to π − φ = π e^(−14), where sin²φ has made the weight negligible.
-        let (first, last) = (-40.0, 14.0);
+        // From φ = π e^(−60), below which nothing is left even if all of an integral lies near
+        // 0, to π − φ = π e^(−14), where sin²φ has made the weight negligible.
+        let (first, last) = (-60.0, 14.0);
         let root = self.aspect_ratio.sqrt();
         let smallest = self.support().0;
         std::iter::successors(Some(first), move |x| Some(x + spacing))

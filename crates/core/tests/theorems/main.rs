@@ -9,6 +9,7 @@
 #[allow(dead_code, reason = "each section uses a part of it")]
 mod support;
 
+mod design;
 mod drift;
 mod evidence;
 mod flow;

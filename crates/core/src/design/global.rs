@@ -14,7 +14,7 @@ use crate::subspace::check_budget;
 /// ℐ̂_Q = (1/m) Σ_j ℐ_Q(J_j),   whose top eigenspace minimises the mean risk      (Cor. E.23)
 /// ```
 ///
-/// All prompts must be seen through one and the same [`QueryMetric`].
+/// All prompts must be seen through one and the same [`QueryMetric`](super::QueryMetric).
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ pub struct GlobalInformation {
 }
 
 impl GlobalInformation {
-    /// No prompt yet, for a metric of this [`dimension`](QueryMetric::dimension).
+    /// No prompt yet, for a metric of this [`dimension`](super::QueryMetric::dimension).
     ///
     /// # Examples
     ///

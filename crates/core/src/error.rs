@@ -140,6 +140,16 @@ pub enum Error {
         /// What needs the query.
         quantity: &'static str,
     },
+    /// A name that stands for no rule.
+    #[error("{found:?} is no {quantity}; use {allowed}")]
+    UnknownName {
+        /// What was to be named.
+        quantity: &'static str,
+        /// The name that was given.
+        found: String,
+        /// The names there are.
+        allowed: &'static str,
+    },
     /// An eigendecomposition failed its own check.
     #[error(
         "eigendecomposition is not accurate: its residual is {residual:e}, {allowed:e} is allowed; \

@@ -282,7 +282,7 @@ impl LeaveOneOut {
     ///
     /// If the query is exchangeable with the examples, and horizon and step size were not chosen
     /// from them, it holds the truth with probability at least `1 − 2α`, whatever the
-    /// distribution (Barber, Candès, Ramdas and Tibshirani 2021, Thm. 1), and in practice about
+    /// distribution (Barber, Candès, Ramdas and Tibshirani 2021, Theorem 1), and in practice about
     /// `1 − α`. With fewer than `1/α − 1` examples no finite interval can do so, and the ends are
     /// infinite.
     ///

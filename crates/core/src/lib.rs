@@ -1,10 +1,65 @@
-//! When, how far and in which directions to adapt a model to a prompt: the decision, without
-//! the model.
+//! When, how far and in which directions to adapt a model to a few-shot prompt: the decision,
+//! without the model.
+//!
+//! This crate does not load models, read files, draw figures or take gradient steps in real
+//! weights. It works in *prompt space*, on a few numbers per example that any framework can
+//! provide, and gives every number it returns a meaning that can be checked. It implements
+//! *A Decision-Theoretic View of Test-Time Training*; citations such as Thm. 5.2 point there, and
+//! `PAPER.md` lists each statement with the test that checks it.
+//!
+//! The primary type is [`Geometry`]: for each example the *residual* that the model leaves when
+//! the example is held out, and for each *block* of weights that may be updated a *kernel* (how
+//! the block couples the examples) and a *coupling* to the query. [`decide()`] turns it into a
+//! [`Decision`].
+//!
+//! # Three questions
+//!
+//! ```
+//! use fewstep_core::{Block, Error, Geometry, HorizonRule, Rules, Selection, decide};
+//!
+//! // Two examples, two blocks. The gradient of each prediction with respect to a block's weights
+//! // is a row of features; the model is 0.9 too low on the first example, 0.1 on the second.
+//! let first = Block::from_features("value.5.0", &[vec![2.0], vec![0.0]], Some(&[1.0]))?;
+//! let second = Block::from_features("value.5.1", &[vec![0.0], vec![1.0]], Some(&[0.1]))?;
+//! let geometry = Geometry::new(vec![0.9, 0.1], vec![first, second])?;
+//!
+//! let rules = Rules { horizon: HorizonRule::Evidence, selection: Selection::All, ..Rules::default() };
+//! let decision = decide(&geometry, &rules)?;
+//!
+//! // When? The residual sits in the faster of the two modes, so evidence asks for steps.
+//! assert!(decision.when.adapt && decision.when.gate > 1.0);
+//! // How far? As far as the list of candidates goes; a longer one might ask for more.
+//! assert_eq!((decision.how_far.horizon, decision.how_far.at_edge), (30, true));
+//! // Which directions? All blocks, as the rule says; the first one moves the query most.
+//! assert_eq!(decision.which.selected, [0, 1]);
+//! assert!(decision.which.blocks[0].query > decision.which.blocks[1].query);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # One call per question
+//!
+//! *When?* [`Evidence::gate`] answers from the prompt alone, [`risk::query_benefit`] at the query
+//! once signal and noise are known ([`signal::SignalFit`]).
+//!
+//! *How far?* [`evidence_curve`] scores every number of steps, [`gibbs::GibbsPosterior`] averages
+//! over them, [`leave_one_out::LeaveOneOut`] asks the examples themselves, and
+//! [`pac_bayes::PacBayes`] says what is guaranteed. Each estimator is a [`Filter`] over the modes
+//! of a [`Spectrum`].
+//!
+//! *Which directions?* [`subspace`] scores blocks in prompt space; [`design`] finds the best
+//! subspace of the weights themselves.
+//!
+//! # Further on
+//!
+//! [`drift`] watches whether real steps still follow the linear picture, [`flow`] and [`random`]
+//! explain what a spectrum means for the horizon, and [`matfree`] does all of it for prompts too
+//! large for a matrix.
 
 mod decide;
 pub mod design;
 pub mod drift;
 mod error;
+mod estimate;
 pub mod evidence;
 mod filter;
 pub mod flow;
@@ -18,11 +73,16 @@ pub mod pac_bayes;
 pub mod random;
 pub mod risk;
 mod rng;
+mod rules;
 pub mod signal;
 mod spectrum;
 pub mod subspace;
 
+pub use decide::{
+    BlockScore, Decision, HowFar, QueryOutlook, Reason, Update, When, Which, decide,
+};
 pub use error::Error;
+pub use estimate::Estimate;
 pub use evidence::{Evidence, HorizonChoice, Noise, best_horizon, evidence_curve};
 pub use filter::{
     BayesFilter, ExponentialTime, Filter, GradientDescent, GradientFlow, JamesStein, Mixture,
@@ -31,4 +91,5 @@ pub use filter::{
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use rng::Rng;
+pub use rules::{HorizonRule, Rules, Selection};
 pub use spectrum::{Spectrum, StepSize};

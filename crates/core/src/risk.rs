@@ -11,6 +11,7 @@
 use crate::error::{
     Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
+use crate::estimate::Estimate;
 use crate::filter::Filter;
 use crate::linalg::squared_norm;
 use crate::spectrum::Spectrum;
@@ -682,36 +683,6 @@ pub fn separation_bound(rank: usize, first: &Benchmark, second: &Benchmark) -> f
 pub fn floor(spectrum: &Spectrum, target: &[f64]) -> Result<f64, Error> {
     check_vector("target", target, spectrum.examples())?;
     Ok(squared_norm(&spectrum.rotate(target)[spectrum.rank()..]))
-}
-
-/// A mean over tasks and how sure it is.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_core::{Error, risk::decompose};
-///
-/// // Squared errors 1 and 9: mean 5, standard deviation √32, standard error √(32/2).
-/// let found = decompose(&[1.0, 3.0], &[1.0, 3.0], &[0.0, 0.0])?;
-/// assert_eq!((found.risk.mean, found.risk.standard_error), (5.0, 4.0));
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The mean.
-    pub mean: f64,
-    /// Its standard error.
-    pub standard_error: f64,
-}
-
-impl Estimate {
-    /// Of at least two values.
-    fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        Self { mean, standard_error: (variance / count).sqrt() }
-    }
 }
 
 /// A predictor's squared error, split into what it could have avoided and what nobody could.

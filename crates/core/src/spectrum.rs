@@ -77,8 +77,9 @@ impl Spectrum {
         if residual > allowed || residual.is_nan() {
             return Err(Error::Decomposition { residual, allowed });
         }
-        // An eigenvalue no larger than the noise that made others negative is noise, too.
-        let noise = (n as f64 * DECOMPOSITION_ROUNDING * scale).max(-smallest);
+        // Rounding makes eigenvalues negative and positive alike: what is not clearly larger than
+        // the most negative one is noise, too.
+        let noise = (n as f64 * DECOMPOSITION_ROUNDING * scale).max(-2.0 * smallest);
         let rank = eigenvalues.iter().take_while(|&&value| value > noise).count();
         let clamped = eigenvalues.iter().filter(|&&value| value < 0.0).count();
         for value in &mut eigenvalues {
@@ -324,7 +325,7 @@ impl Spectrum {
 }
 
 /// The kernel with its two triangles averaged, once they are known to agree up to rounding.
-fn symmetric(kernel: &Matrix) -> Result<Matrix, Error> {
+pub(crate) fn symmetric(kernel: &Matrix) -> Result<Matrix, Error> {
     let n = kernel.rows();
     if n == 0 {
         return Err(Error::Empty { quantity: "kernel" });

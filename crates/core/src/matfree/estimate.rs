@@ -3,39 +3,9 @@
 use super::conjugate_gradients::{Stopping, conjugate_gradients};
 use super::operator::{BlockSum, LinearOperator, Shifted, check_operator, product};
 use crate::error::{Error, check_positive, check_size};
+use crate::estimate::Estimate;
 use crate::linalg::dot;
 use crate::rng::Rng;
-
-/// A number that was estimated from random probes, and the standard error of the estimate.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_core::{Error, Rng, matfree::{DenseKernel, Estimate, hutchinson_trace}};
-///
-/// // A diagonal operator leaves nothing to chance.
-/// let kernel = DenseKernel::new(&[vec![3.0, 0.0], vec![0.0, 1.0]])?;
-/// let estimate = hutchinson_trace(&kernel, 2, &mut Rng::new(0))?;
-/// assert_eq!(estimate, Estimate { mean: 4.0, standard_error: 0.0 });
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The estimate.
-    pub mean: f64,
-    /// Its standard deviation over draws of the probes, itself estimated from them.
-    pub standard_error: f64,
-}
-
-impl Estimate {
-    /// Mean of at least two samples and its standard error.
-    pub(super) fn of(samples: &[f64]) -> Self {
-        let count = samples.len() as f64;
-        let mean = samples.iter().sum::<f64>() / count;
-        let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
-        Self { mean, standard_error: (squares / (count - 1.0) / count).sqrt() }
-    }
-}
 
 /// `Err(Error::OutOfRange)` for fewer probes than a standard error needs.
 pub(super) fn check_probes(probes: usize) -> Result<(), Error> {

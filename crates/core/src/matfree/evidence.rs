@@ -1,9 +1,11 @@
 //! Evidence for a number of steps on a large prompt: stochastic Lanczos quadrature.
 
-use super::estimate::{Estimate, check_probes, signs};
+use super::estimate::{check_probes, signs};
 use super::lanczos::{Krylov, LargestEigenvalue, rounding};
 use super::operator::{LinearOperator, check_operator};
 use crate::error::{Error, check_positive, check_vector};
+use crate::estimate::Estimate;
+use crate::evidence::Noise;
 use crate::linalg::squared_norm;
 use crate::rng::Rng;
 use crate::spectrum::StepSize;
@@ -15,21 +17,21 @@ use crate::spectrum::StepSize;
 /// | `step` | `ρ`, from [`LargestEigenvalue::step`] | `ρ · largest.upper() < 1` |
 /// | `largest` | the operator's largest eigenvalue | at least the true one |
 /// | `horizons` | the candidate `T` | not empty |
-/// | `noise_variance` | `σ²`, or none to profile it out | over 0 |
+/// | `noise` | where `σ²` comes from | [`Noise`] |
 /// | `probes` | random vectors for the trace | at least 2 |
 /// | `lanczos_steps` | most products, and vectors in memory, per start | at least 1 |
 ///
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Error, matfree::{EvidenceSettings, LargestEigenvalue}};
+/// use fewstep_core::{Error, Noise, matfree::{EvidenceSettings, LargestEigenvalue}};
 ///
 /// let largest = LargestEigenvalue { value: 4.0, bound: 0.0 };
 /// let settings = EvidenceSettings {
 ///     step: largest.step(0.5)?,
 ///     largest,
 ///     horizons: &[0, 1, 2, 4, 8],
-///     noise_variance: None,
+///     noise: Noise::Profiled,
 ///     probes: 10,
 ///     lanczos_steps: 100,
 /// };
@@ -44,8 +46,8 @@ pub struct EvidenceSettings<'a> {
     pub largest: LargestEigenvalue,
     /// The candidate `T`.
     pub horizons: &'a [u32],
-    /// `σ²`; `None` profiles it out at every horizon. The plug-in of App. I is `‖r‖²/n`.
-    pub noise_variance: Option<f64>,
+    /// Where `σ²` comes from.
+    pub noise: Noise,
     /// Number of random probes for the trace.
     pub probes: usize,
     /// The largest number of Lanczos steps per start vector. Fewer are taken when they are
@@ -58,7 +60,7 @@ pub struct EvidenceSettings<'a> {
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Error, matfree::{Estimate, EvidenceEstimate}};
+/// use fewstep_core::{Estimate, matfree::EvidenceEstimate};
 ///
 /// let estimate = EvidenceEstimate {
 ///     values: vec![Estimate { mean: 0.5, standard_error: 0.0 }],
@@ -117,7 +119,7 @@ pub struct EvidenceEstimate {
 /// use fewstep_core::matfree::{
 ///     DenseKernel, EvidenceSettings, estimate_evidence, largest_eigenvalue,
 /// };
-/// use fewstep_core::{Error, Rng};
+/// use fewstep_core::{Error, Noise, Rng};
 ///
 /// // One example, ρλ = 1/2: ℓ_1 = ½ {log 1 − log ½ + ½ · 2²/1}.
 /// let kernel = DenseKernel::new(&[vec![4.0]])?;
@@ -127,7 +129,7 @@ pub struct EvidenceEstimate {
 ///     step: largest.step(0.5)?,
 ///     largest,
 ///     horizons: &[1],
-///     noise_variance: Some(1.0),
+///     noise: Noise::Fixed(1.0),
 ///     probes: 2,
 ///     lanczos_steps: 10,
 /// };
@@ -156,13 +158,17 @@ pub fn estimate_evidence(
     let forms = evidence.quadratic_forms.iter().zip(form_errors);
     for (&horizon, (&form, form_error)) in settings.horizons.iter().zip(forms) {
         let (horizon, n) = (f64::from(horizon), n as f64);
-        let profiled = settings.noise_variance.is_none();
-        let variance = settings.noise_variance.unwrap_or(form / n);
+        let profiled = settings.noise == Noise::Profiled;
+        let variance = match settings.noise {
+            Noise::Fixed(variance) => variance,
+            Noise::PlugIn => squared_norm(residuals) / n,
+            Noise::Profiled => form / n,
+        };
         if variance <= 0.0 {
             return Err(Error::OutOfRange {
-                quantity: "what the steps leave of the residuals",
-                found: form,
-                allowed: "over 0 for the noise variance to be profiled; give one instead",
+                quantity: "noise variance",
+                found: variance,
+                allowed: "over 0; what the residuals leave for it is not, so give one instead",
             });
         }
         let fit = if profiled { 1.0 } else { form / (n * variance) };
@@ -182,7 +188,7 @@ impl EvidenceSettings<'_> {
         if self.horizons.is_empty() {
             return Err(Error::Empty { quantity: "candidate horizons" });
         }
-        if let Some(noise_variance) = self.noise_variance {
+        if let Noise::Fixed(noise_variance) = self.noise {
             check_positive("noise variance", noise_variance)?;
         }
         check_probes(self.probes)?;

@@ -17,7 +17,7 @@ mod operator;
 
 pub use conjugate_gradients::{Solution, Stopping, conjugate_gradients};
 pub use descent::query_correction;
-pub use estimate::{Estimate, block_scores, hutchinson_trace, query_scores};
+pub use estimate::{block_scores, hutchinson_trace, query_scores};
 pub use evidence::{EvidenceEstimate, EvidenceSettings, estimate_evidence};
 pub use lanczos::{Eigenpair, LargestEigenvalue, lanczos_top, largest_eigenvalue};
 pub use operator::{BlockSum, DenseKernel, FactorKernel, LinearOperator, Shifted};

@@ -3,6 +3,7 @@
 use crate::error::{Error, check_finite, check_not_negative, check_size};
 use crate::linalg::{add_scaled, dot};
 use crate::matrix::{IntoMatrix, Matrix};
+use crate::spectrum::symmetric;
 
 /// A symmetric positive semidefinite map on prompt space, known by its products alone.
 ///
@@ -117,23 +118,7 @@ impl DenseKernel {
     /// assert!(matches!(refused, Err(Error::NotSymmetric { row: 0, column: 1, .. })));
     /// ```
     pub fn new(kernel: impl IntoMatrix) -> Result<Self, Error> {
-        let kernel = kernel.into_matrix()?;
-        let n = kernel.rows();
-        if n == 0 {
-            return Err(Error::Empty { quantity: "kernel" });
-        }
-        check_size("kernel row", kernel.columns(), n)?;
-        let scale = kernel.values().iter().fold(0.0_f64, |most, value| most.max(value.abs()));
-        let allowed = n as f64 * f64::from(f32::EPSILON) * scale;
-        for row in 0..n {
-            for column in row + 1..n {
-                let (upper, lower) = (kernel[(row, column)], kernel[(column, row)]);
-                if (upper - lower).abs() > allowed {
-                    return Err(Error::NotSymmetric { row, column, upper, lower });
-                }
-            }
-        }
-        Ok(Self(kernel))
+        Ok(Self(symmetric(&kernel.into_matrix()?)?))
     }
 }
 

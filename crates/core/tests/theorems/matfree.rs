@@ -9,7 +9,7 @@ use fewstep_core::matfree::{
     Shifted, Stopping, block_scores, conjugate_gradients, estimate_evidence, hutchinson_trace,
     lanczos_top, largest_eigenvalue, query_correction, query_scores,
 };
-use fewstep_core::{Error, GradientDescent, Matrix, Rng, Spectrum, StepSize};
+use fewstep_core::{Error, GradientDescent, Matrix, Noise, Rng, Spectrum, StepSize};
 
 const TIGHT: Stopping = Stopping { tolerance: 1e-13, iterations: 1000 };
 
@@ -429,12 +429,17 @@ fn sec_7_evidence_by_lanczos_quadrature() {
         let (probes, energy) = (400, dot(&residuals, &residuals));
         let logarithm = matrix_logarithm(&kernel, step.get());
         let expected_error = sign_deviation(&logarithm) / (probes as f64).sqrt();
-        for noise_variance in [Some(0.3), Some(energy / n as f64), None] {
+        let noises = [
+            (Noise::Fixed(0.3), Some(0.3)),
+            (Noise::PlugIn, Some(energy / n as f64)),
+            (Noise::Profiled, None),
+        ];
+        for (noise, noise_variance) in noises {
             let settings = EvidenceSettings {
                 step,
                 largest,
                 horizons: &horizons,
-                noise_variance,
+                noise,
                 probes,
                 lanczos_steps: n,
             };
@@ -497,7 +502,7 @@ fn app_h_quadrature_errors_are_bounds() {
                 step,
                 largest,
                 horizons: &horizons,
-                noise_variance: Some(0.5),
+                noise: Noise::Fixed(0.5),
                 probes: 2,
                 lanczos_steps,
             };
@@ -631,7 +636,7 @@ fn app_h_twenty_thousand_examples() {
         step,
         largest,
         horizons: &horizons,
-        noise_variance: None,
+        noise: Noise::Profiled,
         probes,
         lanczos_steps: 60,
     };
@@ -815,7 +820,7 @@ fn app_h_numbers_out_of_range_are_refused() {
         step: largest.step(0.5).unwrap(),
         largest,
         horizons: &[0, 2],
-        noise_variance: None,
+        noise: Noise::Profiled,
         probes: 2,
         lanczos_steps: 2,
     };
@@ -823,7 +828,7 @@ fn app_h_numbers_out_of_range_are_refused() {
         estimate_evidence(&kernel, residuals, settings, &mut Rng::new(3))
     };
     assert!(evidence(&fine, &[1.0, 2.0]).is_ok());
-    let bad = EvidenceSettings { noise_variance: Some(0.0), ..fine.clone() };
+    let bad = EvidenceSettings { noise: Noise::Fixed(0.0), ..fine.clone() };
     refused(evidence(&bad, &[1.0, 2.0]), "noise variance", 0.0);
     let bad = EvidenceSettings { probes: 1, ..fine.clone() };
     refused(evidence(&bad, &[1.0, 2.0]), "number of probes", 1.0);
@@ -840,7 +845,7 @@ fn app_h_numbers_out_of_range_are_refused() {
     let step = fine.step.get();
     let steep = Error::StepTooLarge { step, limit: 0.125 };
     assert_eq!(evidence(&bad, &[1.0, 2.0]), Err(steep));
-    refused(evidence(&fine, &[0.0, 0.0]), "what the steps leave of the residuals", 0.0);
+    refused(evidence(&fine, &[0.0, 0.0]), "noise variance", 0.0);
     let sizes = Error::SizeMismatch { quantity: "residuals", found: 1, expected: 2 };
     assert_eq!(evidence(&fine, &[1.0]), Err(sizes));
 }
@@ -859,7 +864,7 @@ fn app_h_zero_kernel_and_zero_residuals() {
             step: largest.step(0.5).unwrap(),
             largest,
             horizons: &[0, 9],
-            noise_variance: Some(2.0),
+            noise: Noise::Fixed(2.0),
             probes: 2,
             lanczos_steps: 3,
         };
@@ -868,7 +873,7 @@ fn app_h_zero_kernel_and_zero_residuals() {
             assert_close(value.mean, 0.5 * 2.0_f64.ln(), 1.0, n);
             assert_close(value.standard_error, 0.0, 0.0, n);
         }
-        let profiled = EvidenceSettings { noise_variance: None, ..settings };
+        let profiled = EvidenceSettings { noise: Noise::Profiled, ..settings };
         let found = estimate_evidence(&zero, &vec![3.0; n], &profiled, rng).unwrap();
         for value in found.values {
             assert_close(value.mean, 0.5 * (9.0_f64.ln() + 1.0), 1.0, n);

@@ -1,0 +1,116 @@
+//! How long a decision takes.
+//!
+//! `cargo bench -p fewstep-core`. Shapes: `n = 10` is a few-shot prompt, 48 blocks are the heads of
+//! four layers of a small GPT-2, `n = 1000` is token-level supervision, `n = 20,000` is far past
+//! what an `n × n` matrix allows.
+
+#![allow(missing_docs, reason = "criterion's macros make undocumented items")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up should stop")]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use fewstep_core::matfree::{
+    BlockSum, EvidenceSettings, FactorKernel, Stopping, block_scores, estimate_evidence,
+    largest_eigenvalue,
+};
+use fewstep_core::{
+    Block, Evidence, Geometry, HorizonRule, Matrix, Noise, Rng, Rules, Selection, Spectrum,
+    StepSize, decide, evidence_curve,
+};
+use std::hint::black_box;
+
+fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
+    (0..count).map(|_| rng.normal()).collect()
+}
+
+fn features(rng: &mut Rng, rows: usize, columns: usize) -> Matrix {
+    let scale = 1.0 / (columns as f64).sqrt();
+    let values = normals(rng, rows * columns).iter().map(|x| x * scale).collect();
+    Matrix::new(rows, columns, values).unwrap()
+}
+
+fn prompt(n: usize, blocks: usize) -> Geometry {
+    let mut rng = Rng::new(1);
+    let width = 64;
+    let blocks = (0..blocks)
+        .map(|head| {
+            let query = normals(&mut rng, width);
+            let features = features(&mut rng, n, width);
+            Block::from_features(format!("value.0.{head}"), features, Some(&query)).unwrap()
+        })
+        .collect();
+    Geometry::new(normals(&mut rng, n), blocks).unwrap()
+}
+
+/// The curve over 31 horizons, after the eigendecomposition: with the residuals already rotated
+/// into modes, and with the rotation, which is `n²` operations and the larger part at `n = 1000`.
+fn evidence(criterion: &mut Criterion) {
+    for n in [10, 1000] {
+        let geometry = prompt(n, 1);
+        let spectrum = Spectrum::of(geometry.total().kernel()).unwrap();
+        let step = StepSize::fraction(0.1, &spectrum).unwrap();
+        let residuals = geometry.residuals();
+        let prepared = Evidence::of(&spectrum, residuals, step).unwrap();
+        criterion.bench_function(&format!("evidence, 31 horizons, n = {n}"), |bencher| {
+            bencher.iter(|| prepared.curve_to(black_box(30), Noise::Profiled));
+        });
+        criterion.bench_function(&format!("rotate and evidence, n = {n}"), |bencher| {
+            bencher.iter(|| evidence_curve(&spectrum, residuals, step, Noise::Profiled, 30));
+        });
+        criterion.bench_function(&format!("eigendecomposition, n = {n}"), |bencher| {
+            bencher.iter(|| Spectrum::of(black_box(geometry.total().kernel())));
+        });
+    }
+}
+
+fn decisions(criterion: &mut Criterion) {
+    let geometry = prompt(10, 48);
+    let greedy =
+        Rules { selection: Selection::QueryAware, budget: Some(32), ..Rules::default() };
+    criterion.bench_function("decide, n = 10, 48 blocks, greedy budget 32", |bencher| {
+        bencher.iter(|| decide(black_box(&geometry), &greedy));
+    });
+    criterion.bench_function("decide, n = 10, 48 blocks, all", |bencher| {
+        bencher.iter(|| decide(black_box(&geometry), &Rules::default()));
+    });
+    let left_out = Rules { horizon: HorizonRule::LeaveOneOut, ..Rules::default() };
+    criterion.bench_function("decide, n = 10, 48 blocks, leave-one-out", |bencher| {
+        bencher.iter(|| decide(black_box(&geometry), &left_out));
+    });
+    let single = prompt(10, 1);
+    criterion.bench_function("decide, n = 10, 1 block", |bencher| {
+        bencher.iter(|| decide(black_box(&single), &Rules::default()));
+    });
+}
+
+/// Evidence and block scores from products with rank-64 factors alone.
+fn large_prompts(criterion: &mut Criterion) {
+    let mut rng = Rng::new(2);
+    let n = 20_000;
+    let blocks: Vec<FactorKernel> =
+        (0..2).map(|_| FactorKernel::new(features(&mut rng, n, 64)).unwrap()).collect();
+    let total = BlockSum::new(blocks.iter().collect()).unwrap();
+    let residuals = normals(&mut rng, n);
+    let largest = largest_eigenvalue(&total, 20, 1e-6, &mut rng).unwrap();
+    let horizons: Vec<u32> = (0..=30).collect();
+    let settings = EvidenceSettings {
+        step: largest.step(0.1).unwrap(),
+        largest,
+        horizons: &horizons,
+        noise: Noise::Profiled,
+        probes: 10,
+        lanczos_steps: 50,
+    };
+    let mut group = criterion.benchmark_group("matrix-free, n = 20,000, rank 64 per block");
+    group.sample_size(10);
+    group.bench_function("evidence, 31 horizons, 10 probes", |bencher| {
+        bencher.iter(|| estimate_evidence(&total, &residuals, &settings, &mut rng.clone()));
+    });
+    let stopping = Stopping { tolerance: 1e-6, iterations: 500 };
+    group.bench_function("scores of 2 blocks, 10 probes", |bencher| {
+        bencher.iter(|| block_scores(&blocks, 10.0, 10, stopping, &mut rng.clone()));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, evidence, decisions, large_prompts);
+criterion_main!(benches);

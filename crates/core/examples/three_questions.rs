@@ -1,0 +1,62 @@
+//! The three questions, asked of a prompt that is made up here: ten examples, four blocks of
+//! which one carries the correction, and a query.
+//!
+//! ```text
+//! cargo run --release -p fewstep-core --example three_questions
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example shows its result")]
+
+use fewstep_core::{Block, Error, Geometry, HorizonRule, Rng, Rules, Selection, decide};
+
+fn main() -> Result<(), Error> {
+    let geometry = made_up_prompt(10, 7)?;
+    for (horizon, selection, budget) in [
+        (HorizonRule::Evidence, Selection::All, None),
+        (HorizonRule::LeaveOneOut, Selection::QueryAware, Some(2)),
+    ] {
+        let rules = Rules { horizon, selection, budget, ..Rules::default() };
+        let decision = decide(&geometry, &rules)?;
+        let names: Vec<&str> =
+            decision.which.selected.iter().map(|&b| geometry.blocks()[b].name()).collect();
+        println!("rules     {horizon}, {selection}");
+        println!(
+            "when      {}: {} (gate {:.2})",
+            if decision.when.adapt { "adapt" } else { "leave alone" },
+            decision.when.reason,
+            decision.when.gate
+        );
+        println!(
+            "how far   {} steps of {:.4} ({:.1} degrees of freedom)",
+            decision.how_far.horizon,
+            decision.how_far.step_size,
+            decision.how_far.degrees_of_freedom
+        );
+        println!("which     {}", names.join(" "));
+        if let Some(query) = decision.query {
+            println!("query     {:+.3} ± {:.3}\n", query.correction, query.standard_deviation);
+        }
+    }
+    Ok(())
+}
+
+/// Residuals that one of four blocks explains, plus noise.
+fn made_up_prompt(examples: usize, seed: u64) -> Result<Geometry, Error> {
+    let mut rng = Rng::new(seed);
+    let width = 6;
+    let truth: Vec<f64> = (0..width).map(|_| rng.normal() / 4.0).collect();
+    let mut residuals: Vec<f64> = (0..examples).map(|_| 0.1 * rng.normal()).collect();
+    let mut blocks = Vec::new();
+    for head in 0..4 {
+        let features: Vec<Vec<f64>> =
+            (0..examples).map(|_| (0..width).map(|_| rng.normal()).collect()).collect();
+        let query: Vec<f64> = (0..width).map(|_| rng.normal()).collect();
+        if head == 2 {
+            for (residual, feature) in residuals.iter_mut().zip(&features) {
+                *residual += feature.iter().zip(&truth).map(|(f, t)| f * t).sum::<f64>();
+            }
+        }
+        blocks.push(Block::from_features(format!("value.0.{head}"), &features, Some(&query))?);
+    }
+    Geometry::new(residuals, blocks)
+}

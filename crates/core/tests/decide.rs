@@ -1,0 +1,385 @@
+//! The three answers, recomputed from their parts, and every way of asking wrongly.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
+#![allow(clippy::float_cmp, reason = "the same computation must give the same bits")]
+
+use fewstep_core::leave_one_out::Averaging;
+use fewstep_core::{
+    Block, Decision, Error, Filter, Geometry, HorizonRule, Matrix, Reason, Rng, Rules,
+    Selection, Spectrum, Update, decide,
+};
+
+fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
+    (0..count).map(|_| rng.normal()).collect()
+}
+
+/// Ten examples and twelve blocks of rank four; residuals that block 3 explains, plus noise.
+fn geometry(seed: u64, noise: f64, with_query: bool) -> Geometry {
+    let mut rng = Rng::new(seed);
+    let (n, width) = (10, 4);
+    let truth = normals(&mut rng, width);
+    let mut residuals: Vec<f64> = normals(&mut rng, n).iter().map(|x| noise * x).collect();
+    let blocks = (0..12)
+        .map(|head| {
+            let rows: Vec<Vec<f64>> = (0..n).map(|_| normals(&mut rng, width)).collect();
+            if head == 3 {
+                for (residual, row) in residuals.iter_mut().zip(&rows) {
+                    *residual += row.iter().zip(&truth).map(|(x, t)| x * t).sum::<f64>();
+                }
+            }
+            let query = normals(&mut rng, width);
+            let query = with_query.then_some(query.as_slice());
+            Block::from_features(format!("value.0.{head}"), &rows, query).unwrap()
+        })
+        .collect();
+    Geometry::new(residuals, blocks).unwrap()
+}
+
+const HORIZON_RULES: [HorizonRule; 7] = [
+    HorizonRule::Fixed(8),
+    HorizonRule::Evidence,
+    HorizonRule::EvidenceFixed,
+    HorizonRule::Gibbs,
+    HorizonRule::BayesGap,
+    HorizonRule::LeaveOneOut,
+    HorizonRule::BayesFilter,
+];
+
+const SELECTIONS: [Selection; 6] = [
+    Selection::All,
+    Selection::QueryAware,
+    Selection::QueryScore,
+    Selection::TraceTop,
+    Selection::TraceBottom,
+    Selection::Random,
+];
+
+/// Every pair of rules gives a complete decision whose correction is that of its own update.
+#[test]
+fn every_rule_decides() {
+    let geometry = geometry(1, 0.3, true);
+    for horizon in HORIZON_RULES {
+        for selection in SELECTIONS {
+            let budget = (selection != Selection::All).then_some(5);
+            let rules = Rules { horizon, selection, budget, ..Rules::default() };
+            let decision = decide(&geometry, &rules).unwrap();
+            let expected = if budget.is_some() { 5 } else { 12 };
+            assert_eq!(decision.which.selected.len(), expected);
+            assert_eq!(decision.which.blocks.len(), 12);
+            assert_eq!(decision.how_far.evidence.len(), 31);
+            assert_eq!(decision.how_far.evidence_fixed.len(), 31);
+            let mass: f64 = decision.how_far.posterior.iter().sum();
+            assert!((mass - 1.0).abs() < 31.0 * f64::EPSILON);
+
+            let block = geometry.sum(&decision.which.selected).unwrap();
+            let spectrum = Spectrum::of(block.kernel()).unwrap();
+            let query = block.query().unwrap();
+            let correction = decision
+                .update
+                .query_correction(&spectrum, &query.coupling, geometry.residuals())
+                .unwrap();
+            assert_eq!(decision.query.unwrap().correction, correction);
+            assert_eq!(decision.how_far.step_size, 0.1 / spectrum.largest());
+            assert_eq!(decision.when.adapt, decision.update != Update::None);
+        }
+    }
+}
+
+/// The steps that are asked for are those with the smallest criterion, recomputed from the
+/// residuals, the kernel and the step size in the decision alone.
+#[test]
+fn horizons_minimise_their_criterion() {
+    for seed in 0..20 {
+        let geometry = geometry(seed, 1.0, true);
+        let decide =
+            |horizon| decide(&geometry, &Rules { horizon, ..Rules::default() }).unwrap();
+        let total = geometry.total();
+        let curve = |decision: &Decision| -> (Vec<f64>, Vec<f64>) {
+            let spectrum = Spectrum::of(total.kernel()).unwrap();
+            let rotated = spectrum.rotate(geometry.residuals());
+            let mean_square = rotated.iter().map(|x| x * x).sum::<f64>() / 10.0;
+            let app_i = |horizon: i32| {
+                let kept = |value: &f64| 1.0 - decision.how_far.step_size * value;
+                let occam: f64 =
+                    spectrum.eigenvalues().iter().map(|value| kept(value).ln()).sum::<f64>()
+                        / 10.0;
+                let fit: f64 = spectrum
+                    .eigenvalues()
+                    .iter()
+                    .zip(&rotated)
+                    .map(|(value, r)| kept(value).powi(horizon) * r * r)
+                    .sum::<f64>()
+                    / 10.0;
+                let occam = -f64::from(horizon) * occam;
+                (occam + fit.ln(), occam + fit / mean_square)
+            };
+            (0..=30).map(app_i).unzip()
+        };
+        let best = |curve: &[f64]| {
+            (0..=30_u32)
+                .min_by(|&a, &b| curve[a as usize].total_cmp(&curve[b as usize]))
+                .unwrap()
+        };
+        let decision = decide(HorizonRule::Evidence);
+        let (profiled, fixed) = curve(&decision);
+        assert_eq!(decision.how_far.horizon, best(&profiled));
+        assert_eq!(decide(HorizonRule::EvidenceFixed).how_far.horizon, best(&fixed));
+        // The continuous optimum is positive iff the gate is over 1, and the grid contains 0 and 1.
+        if decision.how_far.horizon > 0 {
+            assert!(decision.when.gate > 1.0);
+        }
+    }
+}
+
+/// The bound of the report is the evidence of the best horizon plus its slack.
+#[test]
+fn bound_is_evidence_plus_slack() {
+    let decision = decide(&geometry(2, 0.5, true), &Rules::default()).unwrap();
+    let bound = decision.how_far.pac_bayes.unwrap();
+    let least = decision.how_far.evidence_fixed.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(
+        (bound.bound - least - bound.slack).abs() <= 4.0 * f64::EPSILON * bound.bound.abs()
+    );
+    assert!(bound.slack > 0.0);
+    assert_eq!(bound.confidence, 0.95);
+}
+
+/// Perfect predictions and weights that move nothing are left alone, with the reason, under
+/// every rule.
+#[test]
+fn nothing_to_do_is_no_error() {
+    let geometry = geometry(3, 0.3, true);
+    let silent = Geometry::new(vec![0.0; 10], geometry.blocks().to_vec()).unwrap();
+    let frozen: Vec<Block> = (0..3)
+        .map(|head| {
+            Block::new(format!("value.0.{head}"), Matrix::zeros(10, 10))
+                .unwrap()
+                .with_query(vec![0.0; 10], 0.0)
+                .unwrap()
+        })
+        .collect();
+    let frozen = Geometry::new(geometry.residuals().to_vec(), frozen).unwrap();
+    for horizon in HORIZON_RULES {
+        for selection in SELECTIONS {
+            let budget = (selection != Selection::All).then_some(2);
+            let rules = Rules { horizon, selection, budget, ..Rules::default() };
+            for (geometry, reason) in
+                [(&silent, Reason::NothingToCorrect), (&frozen, Reason::NothingMoves)]
+            {
+                let decision = decide(geometry, &rules).unwrap();
+                assert!(!decision.when.adapt);
+                assert_eq!(decision.when.reason, reason);
+                assert_eq!(decision.update, Update::None);
+                assert_eq!(decision.how_far.horizon, 0);
+                assert_eq!(decision.query.unwrap().correction, 0.0);
+                assert_eq!(decision.when.gap_icl, decision.when.gap_adapted);
+                assert!(decision.when.gate == 0.0 && decision.when.gap_icl.is_finite());
+            }
+        }
+    }
+}
+
+/// Without a query, what does not need one works and what needs one says so.
+#[test]
+fn rules_that_need_a_query_say_so() {
+    let geometry = geometry(4, 0.3, false);
+    for horizon in HORIZON_RULES {
+        let outcome = decide(&geometry, &Rules { horizon, ..Rules::default() });
+        match horizon {
+            HorizonRule::BayesGap => assert!(matches!(outcome, Err(Error::NoQuery { .. }))),
+            _ => assert!(outcome.unwrap().query.is_none()),
+        }
+    }
+    for selection in SELECTIONS {
+        let rules = Rules { selection, budget: Some(2), ..Rules::default() };
+        let needs = matches!(selection, Selection::QueryAware | Selection::QueryScore);
+        assert_eq!(matches!(decide(&geometry, &rules), Err(Error::NoQuery { .. })), needs);
+    }
+    let rules = Rules {
+        horizon: HorizonRule::LeaveOneOut,
+        leave_one_out: Averaging::QueryWeighted,
+        ..Rules::default()
+    };
+    assert!(matches!(decide(&geometry, &rules), Err(Error::NoQuery { .. })));
+}
+
+/// Rules out of range are refused with what was found and what is allowed.
+#[test]
+fn bad_rules_are_refused() {
+    let geometry = geometry(5, 0.3, true);
+    let refuse = |rules: Rules| decide(&geometry, &rules).unwrap_err();
+    assert_eq!(
+        refuse(Rules { horizons: vec![], ..Rules::default() }),
+        Error::Empty { quantity: "candidate horizons" }
+    );
+    assert!(matches!(
+        refuse(Rules { horizons: vec![0, 5, 5], ..Rules::default() }),
+        Error::OutOfRange { quantity: "candidate horizon", found: 5.0, .. }
+    ));
+    for step_scale in [0.0, -0.1, 1.0, f64::NAN] {
+        assert!(matches!(
+            refuse(Rules { step_scale, ..Rules::default() }),
+            Error::OutOfRange { quantity: "step scale", .. }
+        ));
+    }
+    for (budget, found) in [(None, 0), (Some(0), 0), (Some(13), 13)] {
+        assert_eq!(
+            refuse(Rules { selection: Selection::TraceTop, budget, ..Rules::default() }),
+            Error::BudgetOutOfRange { budget: found, blocks: 12 }
+        );
+    }
+    for inverse_temperature in [0.0, -1.0, f64::INFINITY] {
+        assert!(matches!(
+            refuse(Rules { inverse_temperature, ..Rules::default() }),
+            Error::OutOfRange { quantity: "inverse temperature", .. }
+        ));
+    }
+    assert!(matches!(
+        refuse(Rules { confidence: 1.0, ..Rules::default() }),
+        Error::OutOfRange { quantity: "confidence", found: 1.0, .. }
+    ));
+    assert!(matches!(
+        refuse(Rules { leave_one_out_gate: -1.0, ..Rules::default() }),
+        Error::OutOfRange { quantity: "leave-one-out gate", found: -1.0, .. }
+    ));
+}
+
+/// Names are read and written alike; anything else is refused with the names there are.
+#[test]
+fn names_of_rules() {
+    for rule in HORIZON_RULES {
+        assert_eq!(rule.to_string().parse::<HorizonRule>().unwrap(), rule);
+    }
+    for rule in SELECTIONS {
+        assert_eq!(rule.to_string().parse::<Selection>().unwrap(), rule);
+    }
+    for text in ["", "Evidence", "-1", "8.5", "99999999999"] {
+        let Err(Error::UnknownName { quantity, found, allowed }) = text.parse::<HorizonRule>()
+        else {
+            panic!("{text:?} was read");
+        };
+        assert_eq!((quantity, found.as_str()), ("horizon rule", text));
+        assert!(allowed.contains("leave-one-out"));
+    }
+    assert!(matches!(
+        "best".parse::<Selection>(),
+        Err(Error::UnknownName { quantity: "selection rule", .. })
+    ));
+}
+
+/// Geometries and kernels that are none are refused.
+#[test]
+fn bad_geometries_are_refused() {
+    let block = |name: &str| Block::intercept(2).map(|_| Block::new(name, Matrix::identity(2)));
+    let block = |name: &str| block(name).unwrap().unwrap();
+    assert_eq!(
+        Geometry::new(vec![], vec![block("a")]),
+        Err(Error::Empty { quantity: "prompt" })
+    );
+    assert_eq!(
+        Geometry::new(vec![1.0; 3], vec![block("a")]),
+        Err(Error::SizeMismatch { quantity: "kernel", found: 2, expected: 3 })
+    );
+    let Err(Error::NotFinite { quantity: "residuals", index: 1, value }) =
+        Geometry::new(vec![1.0, f64::NAN], vec![block("a")])
+    else {
+        panic!("NaN was taken");
+    };
+    assert!(value.is_nan());
+    assert_eq!(
+        Geometry::new(vec![1.0; 2], vec![block("a"), block("a")]),
+        Err(Error::DuplicateBlock { name: "a".to_owned() })
+    );
+    let with_query = block("b").with_query(vec![0.1, 0.1], 1.0).unwrap();
+    assert!(matches!(
+        Geometry::new(vec![1.0; 2], vec![block("a"), with_query]),
+        Err(Error::NoQuery { .. })
+    ));
+    assert_eq!(
+        block("a").with_query(vec![1.0], 1.0),
+        Err(Error::SizeMismatch { quantity: "coupling", found: 1, expected: 2 })
+    );
+    assert!(matches!(
+        block("a").with_query(vec![0.0; 2], -1.0),
+        Err(Error::OutOfRange { quantity: "query variance", found: -1.0, .. })
+    ));
+    assert_eq!(
+        block("a").with_query(vec![0.0, 3.0], 1.0),
+        Err(Error::CouplingTooLarge { example: 1, coupling: 3.0, limit: 1.0 })
+    );
+    let geometry = Geometry::new(vec![1.0; 2], vec![block("a"), block("b")]).unwrap();
+    assert_eq!(geometry.sum(&[]), Err(Error::Empty { quantity: "choice of blocks" }));
+    assert_eq!(geometry.sum(&[2]), Err(Error::BadBlock { index: 2, blocks: 2 }));
+    assert_eq!(
+        geometry.precondition(&[1.0]),
+        Err(Error::SizeMismatch { quantity: "block variances", found: 1, expected: 2 })
+    );
+    assert!(matches!(
+        geometry.precondition(&[1.0, 0.0]),
+        Err(Error::OutOfRange { quantity: "block variance", found: 0.0, .. })
+    ));
+}
+
+/// Kernels that are not symmetric, not positive, not square or not there are refused, wherever
+/// they come in.
+#[test]
+fn bad_kernels_are_refused() {
+    assert_eq!(Spectrum::of(&Vec::new()), Err(Error::Empty { quantity: "kernel" }));
+    assert_eq!(
+        Spectrum::of(&[vec![1.0, 2.0]]),
+        Err(Error::SizeMismatch { quantity: "kernel row", found: 2, expected: 1 })
+    );
+    assert_eq!(
+        Spectrum::of(&[vec![1.0, 0.0], vec![1.0]]),
+        Err(Error::SizeMismatch { quantity: "matrix row", found: 1, expected: 2 })
+    );
+    assert!(matches!(
+        Spectrum::of(&[vec![f64::INFINITY]]),
+        Err(Error::NotFinite { quantity: "matrix", index: 0, .. })
+    ));
+    assert_eq!(
+        Spectrum::of(&[vec![1.0, 0.5], vec![0.4, 1.0]]),
+        Err(Error::NotSymmetric { row: 0, column: 1, upper: 0.5, lower: 0.4 })
+    );
+    let Err(Error::NotPositiveSemidefinite { smallest, largest }) =
+        Spectrum::of(&[vec![1.0, 2.0], vec![2.0, 1.0]])
+    else {
+        panic!("an indefinite kernel was taken");
+    };
+    assert!((smallest + 1.0).abs() < 1e-14 && (largest - 3.0).abs() < 1e-14);
+    let negative = Spectrum::of(&[vec![-1.0]]);
+    assert!(matches!(negative, Err(Error::NotPositiveSemidefinite { smallest: -1.0, .. })));
+
+    let block = Block::new("a", &[vec![1.0, 2.0], vec![2.0, 1.0]]).unwrap();
+    let geometry = Geometry::new(vec![1.0, 1.0], vec![block]).unwrap();
+    let outcome = decide(&geometry, &Rules::default());
+    assert!(matches!(outcome, Err(Error::NotPositiveSemidefinite { .. })));
+}
+
+/// A kernel that was summed in single precision is taken, repaired and counted.
+#[test]
+fn single_precision_kernels_are_taken() {
+    let mut rng = Rng::new(9);
+    let rows: Vec<Vec<f64>> = (0..40).map(|_| normals(&mut rng, 5)).collect();
+    let single: Vec<Vec<f64>> = rows
+        .iter()
+        .map(|a| {
+            let inner = |b: &Vec<f64>| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+            #[allow(clippy::cast_possible_truncation, reason = "rounding is the point")]
+            rows.iter().map(|b| f64::from(inner(b) as f32)).collect()
+        })
+        .collect();
+    let spectrum = Spectrum::of(&single).unwrap();
+    assert!(spectrum.clamped() > 0);
+    assert_eq!(spectrum.rank(), 5);
+    assert!(spectrum.eigenvalues().iter().all(|&value| value >= 0.0));
+}
+
+/// Messages say what was found, what is allowed and what to do.
+#[test]
+fn messages_help() {
+    let message = Error::StepTooLarge { step: 0.5, limit: 0.25 }.to_string();
+    assert!(message.contains("5e-1") && message.contains("2.5e-1"));
+    let message = Error::BudgetOutOfRange { budget: 9, blocks: 4 }.to_string();
+    assert_eq!(message, "budget is 9 blocks; it must be at least 1 and at most 4");
+}

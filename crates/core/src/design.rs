@@ -198,7 +198,7 @@ impl LinearGaussian {
     /// ```
     pub fn posterior_mean(&self, residuals: &[f64]) -> Result<Vec<f64>, Error> {
         check_vector("residuals", residuals, self.spectrum.examples())?;
-        let mut amounts = self.spectrum.rotate(residuals);
+        let mut amounts = self.spectrum.amounts(residuals);
         for (amount, root) in amounts.iter_mut().zip(&self.roots) {
             *amount *= root;
         }

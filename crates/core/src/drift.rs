@@ -497,10 +497,10 @@ impl Watch {
         let largest = Spectrum::of(kernel)?.largest();
         // In the modes of K_0, where K_0 itself is diagonal: UᵀK_TU − Λ.
         let half: Vec<Vec<f64>> =
-            (0..n).map(|row| self.spectrum.rotate(kernel.row(row))).collect();
+            (0..n).map(|row| self.spectrum.amounts(kernel.row(row))).collect();
         let columns: Vec<Vec<f64>> = (0..n)
             .map(|mode| {
-                self.spectrum.rotate(&half.iter().map(|row| row[mode]).collect::<Vec<_>>())
+                self.spectrum.amounts(&half.iter().map(|row| row[mode]).collect::<Vec<_>>())
             })
             .collect();
         let change = Matrix::from_fn(n, n, |i, j| {

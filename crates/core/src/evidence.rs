@@ -589,7 +589,7 @@ pub(crate) fn scaled_energies(spectrum: &Spectrum, residuals: &[f64]) -> (f64, V
     let scaled: Vec<f64> = residuals.iter().map(|value| value / scale).collect();
     let rounding = 4.0 * residuals.len() as f64 * f64::EPSILON * dot(&scaled, &scaled).sqrt();
     let square = |amount: f64| if amount.abs() > rounding { amount * amount } else { 0.0 };
-    (scale, spectrum.rotate(&scaled).into_iter().map(square).collect())
+    (scale, spectrum.amounts(&scaled).into_iter().map(square).collect())
 }
 
 /// The root of a decreasing function that is positive at 0, from its value and slope: Newton's

@@ -86,11 +86,11 @@ pub trait Filter {
 
 /// `h(K) v` for a function `h` of the eigenvalues.
 fn apply(spectrum: &Spectrum, vector: &[f64], function: impl Fn(f64) -> f64) -> Vec<f64> {
-    let mut amounts = spectrum.rotate(vector);
+    let mut amounts = spectrum.amounts(vector);
     for (amount, &eigenvalue) in amounts.iter_mut().zip(spectrum.eigenvalues()) {
         *amount *= function(eigenvalue);
     }
-    spectrum.rotate_back(&amounts)
+    spectrum.assemble(&amounts)
 }
 
 /// No update at all: plain in-context learning, `g = q = 0`.

@@ -259,7 +259,7 @@ impl Block {
         // Φ Σ^(1/2) are features of an isotropic block with the same kernel.
         let spectrum = crate::spectrum::Spectrum::of(prior)?;
         let root = |vector: &[f64]| -> Vec<f64> {
-            let mut amounts = spectrum.rotate(vector);
+            let mut amounts = spectrum.amounts(vector);
             for (amount, eigenvalue) in amounts.iter_mut().zip(spectrum.eigenvalues()) {
                 *amount *= eigenvalue.sqrt();
             }

@@ -425,7 +425,7 @@ impl Others {
         }
         let entry = |i: usize, j: usize| kernel[(kept[i], kept[j])];
         let spectrum = Spectrum::of(Matrix::from_fn(kept.len(), kept.len(), entry))?;
-        let amounts = spectrum.rotate(&without(example, residuals));
+        let amounts = spectrum.amounts(&without(example, residuals));
         let learn = |&horizon: &u32| -> Vec<f64> {
             let filter = GradientDescent { step, horizon };
             let modes = spectrum.eigenvalues().iter().zip(&amounts);
@@ -437,7 +437,7 @@ impl Others {
 
     /// `readoutᵀ q_T(K_{−i}) r_{−i}` for every candidate.
     fn predict(&self, readout: &[f64]) -> Vec<f64> {
-        let readout = self.spectrum.as_ref().map_or(Vec::new(), |modes| modes.rotate(readout));
+        let readout = self.spectrum.as_ref().map_or(Vec::new(), |modes| modes.amounts(readout));
         self.learned.iter().map(|learned| dot(&readout, learned)).collect()
     }
 }

@@ -93,3 +93,8 @@ pub use matrix::{IntoMatrix, Matrix};
 pub use rng::Rng;
 pub use rules::{HorizonRule, Rules, Selection};
 pub use spectrum::{Spectrum, StepSize};
+
+/// The example in the project's README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

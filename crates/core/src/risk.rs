@@ -182,7 +182,7 @@ pub fn mode_weights(
 /// of it there would be multiplied by `1/λ★`, which may be anything.
 fn alignments(spectrum: &Spectrum, coupling: &[f64]) -> Result<Vec<f64>, Error> {
     check_vector("coupling", coupling, spectrum.examples())?;
-    let mut alignments = spectrum.rotate(coupling);
+    let mut alignments = spectrum.amounts(coupling);
     alignments[spectrum.rank()..].fill(0.0);
     Ok(alignments)
 }
@@ -682,7 +682,7 @@ pub fn separation_bound(rank: usize, first: &Benchmark, second: &Benchmark) -> f
 /// ```
 pub fn floor(spectrum: &Spectrum, target: &[f64]) -> Result<f64, Error> {
     check_vector("target", target, spectrum.examples())?;
-    Ok(squared_norm(&spectrum.rotate(target)[spectrum.rank()..]))
+    Ok(squared_norm(&spectrum.amounts(target)[spectrum.rank()..]))
 }
 
 /// A predictor's squared error, split into what it could have avoided and what nobody could.

@@ -59,13 +59,11 @@ const HORIZON_RULES: [(&str, HorizonRule); 6] = [
 
 impl fmt::Display for HorizonRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match HORIZON_RULES.iter().find(|(_, rule)| rule == self) {
-            Some((name, _)) => f.write_str(name),
-            None => match self {
-                Self::Fixed(horizon) => write!(f, "{horizon}"),
-                _ => unreachable!("every other rule is in the table"),
-            },
+        if let Self::Fixed(horizon) = self {
+            return write!(f, "{horizon}");
         }
+        let found = HORIZON_RULES.iter().find(|(_, rule)| rule == self);
+        f.write_str(found.expect("every other rule is in the table").0)
     }
 }
 

@@ -238,7 +238,7 @@ impl SignalFit {
     ) -> Result<(Vec<f64>, HorizonChoice), Error> {
         check_vector("coupling", coupling, spectrum.examples())?;
         let step = step.check(spectrum)?;
-        let amounts = spectrum.rotate(coupling);
+        let amounts = spectrum.amounts(coupling);
         let reached = &spectrum.eigenvalues()[..spectrum.rank()];
         let gap = |&horizon: &u32| -> f64 {
             let filter = GradientDescent { step, horizon };

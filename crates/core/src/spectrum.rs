@@ -152,44 +152,52 @@ impl Spectrum {
 
     /// `Uᵀv`: a vector over examples, rewritten as amounts of each mode.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If the vector does not have one entry per example.
+    /// [`Error::SizeMismatch`] or [`Error::NotFinite`] for a vector that does not fit.
     ///
     /// # Examples
     ///
     /// ```
     /// # use fewstep_core::{Error, Spectrum};
     /// let spectrum = Spectrum::of(&[vec![2.0, 1.0], vec![1.0, 2.0]])?;
-    /// let amounts = spectrum.rotate(&[3.0, 3.0]);
+    /// let amounts = spectrum.rotate(&[3.0, 3.0])?;
     /// assert!((amounts[0].abs() - 18.0_f64.sqrt()).abs() < 1e-14);
     /// assert!(amounts[1].abs() < 1e-14);
     /// # Ok::<(), Error>(())
     /// ```
-    #[must_use]
-    pub fn rotate(&self, vector: &[f64]) -> Vec<f64> {
-        assert_eq!(vector.len(), self.examples(), "one entry per example");
-        (0..self.examples()).map(|mode| dot(self.mode(mode), vector)).collect()
+    pub fn rotate(&self, vector: &[f64]) -> Result<Vec<f64>, Error> {
+        check_vector("vector", vector, self.examples())?;
+        Ok(self.amounts(vector))
     }
 
     /// `Um`: amounts of each mode, put together to a vector over examples again.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If there is not one amount per mode.
+    /// [`Error::SizeMismatch`] or [`Error::NotFinite`] unless there is one number per mode.
     ///
     /// # Examples
     ///
     /// ```
     /// # use fewstep_core::{Error, Spectrum};
     /// let spectrum = Spectrum::of(&[vec![2.0, 1.0], vec![1.0, 2.0]])?;
-    /// let back = spectrum.rotate_back(&spectrum.rotate(&[1.0, 5.0]));
+    /// let back = spectrum.rotate_back(&spectrum.rotate(&[1.0, 5.0])?)?;
     /// assert!((back[0] - 1.0).abs() < 1e-14 && (back[1] - 5.0).abs() < 1e-14);
     /// # Ok::<(), Error>(())
     /// ```
-    #[must_use]
-    pub fn rotate_back(&self, amounts: &[f64]) -> Vec<f64> {
-        assert_eq!(amounts.len(), self.examples(), "one amount per mode");
+    pub fn rotate_back(&self, amounts: &[f64]) -> Result<Vec<f64>, Error> {
+        check_vector("amounts", amounts, self.examples())?;
+        Ok(self.assemble(amounts))
+    }
+
+    /// [`Spectrum::rotate`] for a vector that has been checked.
+    pub(crate) fn amounts(&self, vector: &[f64]) -> Vec<f64> {
+        (0..self.examples()).map(|mode| dot(self.mode(mode), vector)).collect()
+    }
+
+    /// [`Spectrum::rotate_back`] for amounts that have been checked.
+    pub(crate) fn assemble(&self, amounts: &[f64]) -> Vec<f64> {
         let mut vector = vec![0.0; self.examples()];
         for (mode, &amount) in amounts.iter().enumerate() {
             linalg::add_scaled(&mut vector, amount, self.mode(mode));
@@ -254,9 +262,9 @@ impl Spectrum {
     /// ```
     pub fn project(&self, vector: &[f64]) -> Result<Vec<f64>, Error> {
         check_vector("vector", vector, self.examples())?;
-        let mut amounts = self.rotate(vector);
+        let mut amounts = self.amounts(vector);
         amounts[self.rank..].fill(0.0);
-        Ok(self.rotate_back(&amounts))
+        Ok(self.assemble(&amounts))
     }
 
     /// `Π_S⊥ v`: the part of a vector that no update can produce.
@@ -275,9 +283,9 @@ impl Spectrum {
     /// ```
     pub fn project_outside(&self, vector: &[f64]) -> Result<Vec<f64>, Error> {
         check_vector("vector", vector, self.examples())?;
-        let mut amounts = self.rotate(vector);
+        let mut amounts = self.amounts(vector);
         amounts[..self.rank].fill(0.0);
-        Ok(self.rotate_back(&amounts))
+        Ok(self.assemble(&amounts))
     }
 
     /// How many eigenvalues rounding had made negative and were set to 0.

@@ -5,8 +5,8 @@
 
 use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::{
-    Block, Decision, Error, Filter, Geometry, HorizonRule, Matrix, Reason, Rng, Rules,
-    Selection, Spectrum, Update, decide,
+    Block, Decision, Error, Evidence, Filter, Geometry, GradientDescent, HorizonRule, Matrix,
+    Reason, Rng, Rules, Selection, Spectrum, StepSize, Update, decide,
 };
 
 fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
@@ -96,7 +96,7 @@ fn horizons_minimise_their_criterion() {
         let total = geometry.total();
         let curve = |decision: &Decision| -> (Vec<f64>, Vec<f64>) {
             let spectrum = Spectrum::of(total.kernel()).unwrap();
-            let rotated = spectrum.rotate(geometry.residuals());
+            let rotated = spectrum.rotate(geometry.residuals()).unwrap();
             let mean_square = rotated.iter().map(|x| x * x).sum::<f64>() / 10.0;
             let app_i = |horizon: i32| {
                 let kept = |value: &f64| 1.0 - decision.how_far.step_size * value;
@@ -354,6 +354,51 @@ fn bad_kernels_are_refused() {
     let geometry = Geometry::new(vec![1.0, 1.0], vec![block]).unwrap();
     let outcome = decide(&geometry, &Rules::default());
     assert!(matches!(outcome, Err(Error::NotPositiveSemidefinite { .. })));
+}
+
+/// A step at or over the limit, at or below 0, or no number is refused with the limit.
+#[test]
+fn bad_steps_are_refused() {
+    let spectrum = Spectrum::of(&[vec![4.0, 0.0], vec![0.0, 1.0]]).unwrap();
+    for step in [0.25, 0.3, 0.0, -0.1, f64::INFINITY] {
+        assert_eq!(
+            StepSize::new(step, &spectrum),
+            Err(Error::StepTooLarge { step, limit: 0.25 })
+        );
+    }
+    assert!(StepSize::new(f64::NAN, &spectrum).is_err());
+    assert!(StepSize::new(0.25_f64.next_down(), &spectrum).is_ok());
+    for fraction in [0.0, 1.0, -1.0, f64::NAN] {
+        assert!(matches!(
+            StepSize::fraction(fraction, &spectrum),
+            Err(Error::OutOfRange { quantity: "step scale", .. })
+        ));
+    }
+    // A step for one spectrum is not a step for another.
+    let step = StepSize::new(0.2, &spectrum).unwrap();
+    let steeper = Spectrum::of(&[vec![8.0]]).unwrap();
+    let refused = Error::StepTooLarge { step: 0.2, limit: 0.125 };
+    assert_eq!(step.check(&steeper), Err(refused.clone()));
+    assert_eq!(Evidence::of(&steeper, &[1.0], step).map(|_| ()), Err(refused));
+}
+
+/// Vectors of the wrong size or with entries that are no numbers are refused by name.
+#[test]
+fn bad_vectors_are_refused() {
+    let spectrum = Spectrum::of(Matrix::identity(2)).unwrap();
+    let wrong = |quantity| Error::SizeMismatch { quantity, found: 1, expected: 2 };
+    assert_eq!(spectrum.rotate(&[1.0]), Err(wrong("vector")));
+    assert_eq!(spectrum.rotate_back(&[1.0]), Err(wrong("amounts")));
+    assert_eq!(spectrum.project(&[1.0]), Err(wrong("vector")));
+    assert_eq!(spectrum.project_outside(&[1.0]), Err(wrong("vector")));
+    let step = StepSize::fraction(0.1, &spectrum).unwrap();
+    let filter = GradientDescent { step, horizon: 1 };
+    assert_eq!(filter.prompt_fit(&spectrum, &[1.0]), Err(wrong("residuals")));
+    assert_eq!(filter.query_correction(&spectrum, &[1.0], &[1.0; 2]), Err(wrong("coupling")));
+    assert!(matches!(
+        filter.prompt_fit(&spectrum, &[1.0, f64::NAN]),
+        Err(Error::NotFinite { quantity: "residuals", index: 1, .. })
+    ));
 }
 
 /// A kernel that was summed in single precision is taken, repaired and counted.

@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
 use fewstep_core::{
-    BayesFilter, Filter, GradientDescent, GradientFlow, Matrix, Projection, Rng, Spectrum,
-    StepSize,
+    BayesFilter, Block, Evidence, Filter, Geometry, GradientDescent, GradientFlow, HorizonRule,
+    Matrix, Noise, Projection, Rng, Rules, Spectrum, StepSize, decide,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -80,7 +80,7 @@ proptest! {
         let n = case.kernel.rows();
         let spectrum = Spectrum::of(&case.kernel).unwrap();
         let allowed = 1e3 * n as f64 * f64::EPSILON;
-        let rotated = spectrum.rotate(&case.residuals);
+        let rotated = spectrum.rotate(&case.residuals).unwrap();
         let length = squared_norm(&case.residuals);
         prop_assert!((squared_norm(&rotated) - length).abs() <= allowed * length);
         for (amount, eigenvalue) in rotated.iter().zip(spectrum.eigenvalues()) {
@@ -90,7 +90,7 @@ proptest! {
         for (amount, eigenvalue) in amounts.iter_mut().zip(spectrum.eigenvalues()) {
             *amount *= eigenvalue;
         }
-        let rebuilt = spectrum.rotate_back(&amounts);
+        let rebuilt = spectrum.rotate_back(&amounts).unwrap();
         let literal = case.kernel.multiply(&case.residuals).unwrap();
         for (a, b) in rebuilt.iter().zip(&literal) {
             prop_assert!((a - b).abs() <= allowed * spectrum.largest() * length.sqrt());
@@ -149,6 +149,64 @@ proptest! {
         let correction =
             filter.query_correction(&spectrum, &case.coupling, &case.residuals).unwrap();
         prop_assert_eq!(correction.abs().to_bits(), 0.0_f64.to_bits());
+    }
+
+    /// Evidence is a finite, convex curve out to a million steps, and under a gate of 1 it only
+    /// grows.
+    #[test]
+    fn evidence_is_convex(case in cases(), fraction in 0.001..0.999_f64) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let step = StepSize::fraction(fraction, &spectrum).unwrap();
+        let evidence = Evidence::of(&spectrum, &case.residuals, step).unwrap();
+        for noise in [Noise::PlugIn, Noise::Fixed(0.5)] {
+            let curve = evidence.curve(&[0, 10, 20, 999_980, 999_990, 1_000_000], noise).unwrap();
+            prop_assert!(curve.iter().all(|value| value.is_finite()));
+            for part in curve.chunks(3) {
+                let size = 1e3 * f64::EPSILON * part.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
+                prop_assert!(part[0] + part[2] - 2.0 * part[1] >= -size);
+            }
+            if noise == Noise::PlugIn && evidence.gate() < 1.0 {
+                prop_assert!(curve.windows(2).all(|pair| pair[1] >= pair[0] - 1e-13));
+            }
+        }
+    }
+
+    /// Every rule decides on every prompt, with finite numbers; the Bayes gap that it reports for
+    /// no update does not depend on the rule.
+    #[test]
+    fn every_prompt_is_decided(
+        case in cases().prop_filter("small enough for leave-one-out", |c| c.kernel.rows() <= 40),
+        rule in 0..7_usize,
+        million in any::<bool>(),
+    ) {
+        let variance = case.kernel.values().iter().fold(0.0_f64, |m, x| m.max(x.abs())) * 1e3;
+        let coupling: Vec<f64> =
+            case.coupling.iter().map(|k| k * case.magnitude.sqrt() * 1e-3).collect();
+        let block = Block::new("value.0.0", &case.kernel)
+            .unwrap()
+            .with_query(coupling, variance)
+            .unwrap();
+        let geometry = Geometry::new(case.residuals.clone(), vec![block]).unwrap();
+        let horizon = [
+            HorizonRule::Fixed(1_000_000),
+            HorizonRule::Evidence,
+            HorizonRule::EvidenceFixed,
+            HorizonRule::Gibbs,
+            HorizonRule::BayesGap,
+            HorizonRule::LeaveOneOut,
+            HorizonRule::BayesFilter,
+        ][rule];
+        let horizons = if million { vec![0, 1, 1_000_000] } else { (0..=30).collect() };
+        let decision =
+            decide(&geometry, &Rules { horizon, horizons, ..Rules::default() }).unwrap();
+        prop_assert!(decision.when.gate.is_finite());
+        prop_assert!(decision.when.gap_icl.is_finite() && decision.when.gap_icl >= 0.0);
+        prop_assert!(decision.when.gap_adapted.is_finite() && decision.when.gap_adapted >= 0.0);
+        prop_assert!(decision.how_far.degrees_of_freedom <= case.kernel.rows() as f64 + 1e-9);
+        let query = decision.query.unwrap();
+        prop_assert!(query.correction.is_finite() && query.standard_deviation.is_finite());
+        let plain = decide(&geometry, &Rules::default()).unwrap();
+        prop_assert_eq!(plain.when.gap_icl.to_bits(), decision.when.gap_icl.to_bits());
     }
 
     /// A million steps at half the limit leave nothing of modes that are not tiny.

@@ -65,16 +65,25 @@ impl Spectrum {
     /// ```
     pub fn of(kernel: impl IntoMatrix) -> Result<Self, Error> {
         let kernel = symmetric(&kernel.into_matrix()?)?;
+        let (eigenvalues, modes) = linalg::eigen(&kernel)?;
+        Self::checked(&kernel, eigenvalues, modes)
+    }
+
+    /// A decomposition of a symmetric kernel, once it is known to be one.
+    fn checked(
+        kernel: &Matrix,
+        mut eigenvalues: Vec<f64>,
+        modes: Matrix,
+    ) -> Result<Self, Error> {
         let n = kernel.rows();
-        let (mut eigenvalues, modes) = linalg::eigen(&kernel)?;
         let scale = eigenvalues.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
         let (largest, smallest) = (eigenvalues[0], eigenvalues[n - 1]);
         if smallest < -(n as f64) * KERNEL_ROUNDING * largest.max(0.0) {
             return Err(Error::NotPositiveSemidefinite { smallest, largest });
         }
-        let residual = residual(&kernel, &eigenvalues, &modes, scale);
+        let residual = residual(kernel, &eigenvalues, &modes, scale);
         let allowed = n as f64 * DECOMPOSITION_ROUNDING;
-        if residual > allowed || residual.is_nan() {
+        if residual > allowed {
             return Err(Error::Decomposition { residual, allowed });
         }
         // Rounding makes eigenvalues negative and positive alike: what is not clearly larger than
@@ -364,6 +373,10 @@ fn residual(kernel: &Matrix, eigenvalues: &[f64], modes: &Matrix, scale: f64) ->
         for j in 0..eigenvalues.len() {
             let image = (images[(i, j)] - eigenvalue * modes[(i, j)]).abs() / scale;
             let overlap = (overlaps[(i, j)] - f64::from(u8::from(i == j))).abs();
+            // `max` passes over NaN, which must not pass for accurate.
+            if image.is_nan() || overlap.is_nan() {
+                return f64::INFINITY;
+            }
             worst = worst.max(image).max(overlap);
         }
     }
@@ -467,5 +480,32 @@ impl StepSize {
     /// ```
     pub fn check(self, spectrum: &Spectrum) -> Result<Self, Error> {
         Self::new(self.0, spectrum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, Matrix, Spectrum};
+
+    /// Eigenvalues or modes that do not rebuild the kernel are refused with the residual.
+    #[test]
+    fn a_wrong_decomposition_is_refused() {
+        let kernel = Matrix::from_rows(&[vec![4.0, 0.0], vec![0.0, 1.0]]).unwrap();
+        let tilted = Matrix::from_rows(&[vec![0.8, 0.6], vec![-0.6, 0.8]]).unwrap();
+        let stretched = Matrix::from_rows(&[vec![1.0, 0.0], vec![0.0, 1.5]]).unwrap();
+        for (eigenvalues, modes) in [
+            (vec![4.0, 1.5], Matrix::identity(2)),
+            (vec![4.0, 1.0], tilted),
+            (vec![4.0, 1.0], stretched),
+            (vec![f64::NAN, 1.0], Matrix::identity(2)),
+        ] {
+            let Err(Error::Decomposition { residual, allowed }) =
+                Spectrum::checked(&kernel, eigenvalues, modes)
+            else {
+                panic!("a wrong decomposition was taken");
+            };
+            assert!(residual > 0.1 && allowed < 1e-13);
+        }
+        assert!(Spectrum::checked(&kernel, vec![4.0, 1.0], Matrix::identity(2)).is_ok());
     }
 }

@@ -253,6 +253,11 @@ fn names_of_rules() {
     for rule in SELECTIONS {
         assert_eq!(rule.to_string().parse::<Selection>().unwrap(), rule);
     }
+    // The names that flags, reports and Python rely on.
+    let horizons = "8 evidence evidence-fixed gibbs bayes-gap leave-one-out bayes-filter";
+    let selections = "all query-aware query-score trace-top trace-bottom random";
+    assert_eq!(HORIZON_RULES.map(|rule| rule.to_string()).join(" "), horizons);
+    assert_eq!(SELECTIONS.map(|rule| rule.to_string()).join(" "), selections);
     for text in ["", "Evidence", "-1", "8.5", "99999999999"] {
         let Err(Error::UnknownName { quantity, found, allowed }) = text.parse::<HorizonRule>()
         else {

@@ -1,0 +1,595 @@
+//! What can be wrong with a model's files or a task.
+//!
+//! Every variant carries what was found and what is allowed, so that a program can read it and
+//! a person can act on the message. Model files are not trusted: what does not fit is refused.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// Where in a task something stands.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::Place;
+///
+/// assert_eq!(Place::Example(2).to_string(), "example 2");
+/// assert_eq!(Place::Query.to_string(), "the query");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A labelled example, counted from 0.
+    Example(usize),
+    /// The query.
+    Query,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Example(index) => write!(formatter, "example {index}"),
+            Self::Query => formatter.write_str("the query"),
+        }
+    }
+}
+
+/// Everything that can go wrong in this crate.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Config, Error};
+///
+/// let refused = Config::from_json(br#"{"model_type": "bert"}"#);
+/// assert!(matches!(
+///     refused,
+///     Err(Error::Unsupported { setting: "model_type", found, .. }) if found == "\"bert\""
+/// ));
+/// ```
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    // Files.
+    /// The operating system refused to read or write a file.
+    #[error("cannot {action} {}: {kind}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What was tried: `read` or `write`.
+        action: &'static str,
+        /// Why it was refused.
+        kind: ErrorKind,
+    },
+    /// Something that must be a file is a directory, a pipe or a device.
+    #[error("{} is not a regular file; give the file itself", file.display())]
+    NotAFile {
+        /// The path.
+        file: PathBuf,
+    },
+    /// A file is longer than any real one of its kind.
+    #[error("{} has {found} bytes; at most {limit} are read", file.display())]
+    FileTooLarge {
+        /// The file.
+        file: PathBuf,
+        /// Its length in bytes.
+        found: u64,
+        /// The longest length that is accepted.
+        limit: u64,
+    },
+    /// A file that must be JSON of a certain form is not.
+    #[error("{} does not hold what it should, at line {line}, column {column}: {problem}",
+        file.display())]
+    Json {
+        /// The file.
+        file: PathBuf,
+        /// Line of the first problem, counted from 1.
+        line: usize,
+        /// Column of the first problem, counted from 1.
+        column: usize,
+        /// What the parser expected there.
+        problem: String,
+    },
+
+    // Configuration.
+    /// A setting of the model that this crate does not implement.
+    #[error("{}: {setting} is {found}, which is not implemented; it must be {allowed}",
+        file.display())]
+    Unsupported {
+        /// The file.
+        file: PathBuf,
+        /// The setting, as the file names it.
+        setting: &'static str,
+        /// Its value, as JSON.
+        found: String,
+        /// The accepted values in words.
+        allowed: &'static str,
+    },
+    /// A size of the model outside its allowed range.
+    #[error("{}: {setting} is {found}; it must be from 1 to {largest}", file.display())]
+    SizeOutOfRange {
+        /// The file.
+        file: PathBuf,
+        /// The setting, as the file names it.
+        setting: &'static str,
+        /// Its value.
+        found: usize,
+        /// The largest value that is accepted.
+        largest: usize,
+    },
+    /// The layer norms' epsilon is no small positive number.
+    #[error("{}: layer_norm_epsilon is {found}; it must be over 0 and at most 1",
+        file.display())]
+    EpsilonOutOfRange {
+        /// The file.
+        file: PathBuf,
+        /// The value.
+        found: f64,
+    },
+    /// The attention heads do not share the model's width evenly.
+    #[error("{}: {heads} heads cannot share a width of {width}; n_head must divide n_embd",
+        file.display())]
+    HeadsDoNotDivide {
+        /// The file.
+        file: PathBuf,
+        /// Number of attention heads.
+        heads: usize,
+        /// The model's width.
+        width: usize,
+    },
+
+    // Weights.
+    /// A directory holds no weights in a form that is read.
+    #[error("{} holds neither model.safetensors nor model.safetensors.index.json; convert the \
+         weights to safetensors", directory.display())]
+    NoWeights {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// An index names a shard that does not lie beside it.
+    #[error("{}: shard {shard:?} is no plain file name; shards must lie beside the index",
+        file.display())]
+    ShardName {
+        /// The index.
+        file: PathBuf,
+        /// The name it gives.
+        shard: String,
+    },
+    /// An index names more shards than any real model has.
+    #[error("{} names {found} shards; it must name from 1 to {limit}", file.display())]
+    ShardCount {
+        /// The index.
+        file: PathBuf,
+        /// How many it names.
+        found: usize,
+        /// The most that are accepted.
+        limit: usize,
+    },
+    /// The header of a weight file is cut off, or says that it is longer than it can be.
+    #[error("{}: the header needs {claimed} bytes, but {available} are there and at most {limit} \
+         are read; the file is incomplete or is no safetensors file", file.display())]
+    HeaderLength {
+        /// The file.
+        file: PathBuf,
+        /// The bytes that the header needs, with its 8-byte length.
+        claimed: u64,
+        /// The bytes of the file.
+        available: u64,
+        /// The longest header that is accepted.
+        limit: u64,
+    },
+    /// A tensor's place in the file does not fit its shape, its neighbours or the file.
+    #[error("{}: tensor {tensor:?} claims the bytes {start} to {end} of the data; {expected} \
+         bytes from {earliest} within {available} are needed: the file is incomplete or damaged",
+        file.display())]
+    TensorBytes {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// First byte of the tensor, counted from the end of the header.
+        start: u64,
+        /// One past its last byte.
+        end: u64,
+        /// Where it must start: where the one before it ends.
+        earliest: u64,
+        /// How many bytes its type and shape ask for.
+        expected: u64,
+        /// How many bytes of data there are.
+        available: u64,
+    },
+    /// A weight file goes on after its last tensor.
+    #[error("{}: {found} bytes of data, but the tensors cover {expected}; the file is damaged",
+        file.display())]
+    UncoveredBytes {
+        /// The file.
+        file: PathBuf,
+        /// The bytes after the header.
+        found: u64,
+        /// The bytes that tensors account for.
+        expected: u64,
+    },
+    /// The same tensor is there twice.
+    #[error("tensor {tensor:?} is in {} and again in {}; remove one", first.display(),
+        second.display())]
+    DuplicateTensor {
+        /// The tensor.
+        tensor: String,
+        /// The file that holds it.
+        first: PathBuf,
+        /// The file that holds it again.
+        second: PathBuf,
+    },
+    /// A tensor that the model needs is not there.
+    #[error("{}: tensor {tensor:?} is missing; the weights are incomplete or belong to another \
+         configuration", file.display())]
+    MissingTensor {
+        /// The file, or the directory of the shards.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor that the configured model does not have.
+    #[error("{}: tensor {tensor:?} does not belong to the configured model; check n_layer and \
+         the architecture in config.json", file.display())]
+    UnknownTensor {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor has another shape than the configuration asks for.
+    #[error("{}: tensor {tensor:?} has shape {found:?}, but the configuration asks for \
+         {expected:?}", file.display())]
+    TensorShape {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape that the configuration asks for.
+        expected: Vec<usize>,
+    },
+    /// A tensor's numbers are of a type that is not read.
+    #[error("{}: tensor {tensor:?} holds {found}; it must hold F32, F16 or BF16",
+        file.display())]
+    TensorType {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The type, as the file names it.
+        found: String,
+    },
+    /// A weight is NaN or infinite, or would become so in the asked precision.
+    #[error("{}: tensor {tensor:?} has the entry {value} at position {index}; every weight must \
+         be a finite number in the file's precision", file.display())]
+    WeightNotFinite {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Where the entry stands, counted from 0, row by row.
+        index: usize,
+        /// The entry.
+        value: f32,
+    },
+    /// Input and output embedding are tied, yet both are there and differ.
+    #[error("{}: tie_word_embeddings is true, but {tensor:?} differs from the token embedding at \
+         position {index}; set it to false or remove the tensor", file.display())]
+    TiedWeightsDiffer {
+        /// The file.
+        file: PathBuf,
+        /// The output embedding.
+        tensor: String,
+        /// The first entry that differs, counted from 0, row by row.
+        index: usize,
+    },
+    /// A parameter handed in has another size than the configuration asks for.
+    #[error(
+        "parameter {tensor:?} has {found} entries, but the configuration asks for {expected}"
+    )]
+    ParameterSize {
+        /// The parameter, by its name in a checkpoint.
+        tensor: String,
+        /// Its number of entries.
+        found: usize,
+        /// The number that the configuration asks for.
+        expected: usize,
+    },
+
+    // The model hub.
+    /// A model that is neither a directory nor can be an id on the hub.
+    #[error(
+        "there is no directory {model:?}, and it is no hub id either; give an existing \
+         directory or an id such as distilgpt2 or openai-community/gpt2"
+    )]
+    ModelNotFound {
+        /// The model that was asked for.
+        model: String,
+    },
+    /// A model is not in the cache and may not be downloaded.
+    #[error("model {model} is not complete in the cache: {file} was looked for under {} and \
+         HF_HUB_OFFLINE forbids to download it; run `hf download {model}` where there is a \
+         network, unset HF_HUB_OFFLINE, or give a directory", directory.display())]
+    NotInCache {
+        /// The model's id.
+        model: String,
+        /// The first file that is missing.
+        file: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// The hub has the model, but not in a form that is read.
+    #[error(
+        "model {model} has no {file} on the hub; choose a model with safetensors weights and \
+         a byte-level BPE tokenizer, or convert it and give the directory"
+    )]
+    NotOnHub {
+        /// The model's id.
+        model: String,
+        /// The file that is missing.
+        file: &'static str,
+    },
+    /// A download failed.
+    #[error("could not download {file} of model {model} from {endpoint} ({problem}); it was not \
+         under {} either: check the id and the network, run `hf download {model}` where there is \
+         one, or give a directory", directory.display())]
+    Download {
+        /// The model's id.
+        model: String,
+        /// The file, or `the list of files`.
+        file: String,
+        /// The hub's address.
+        endpoint: String,
+        /// Where in the cache it was looked for first.
+        directory: PathBuf,
+        /// What the hub or the network answered.
+        problem: String,
+    },
+
+    // Tokens.
+    /// A directory holds no tokenizer in a form that is read.
+    #[error("{} holds neither tokenizer.json nor vocab.json and merges.txt; copy them from the \
+         model", directory.display())]
+    NoTokenizer {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A merge of a tokenizer joins or makes tokens that do not exist.
+    #[error("{}: merge {index} joins {left:?} and {right:?}; both and their union must be in the \
+         vocabulary", file.display())]
+    BadMerge {
+        /// The file.
+        file: PathBuf,
+        /// The merge, counted from 0.
+        index: usize,
+        /// Its first part.
+        left: String,
+        /// Its second part; empty if the merge has not exactly two parts.
+        right: String,
+    },
+    /// Two tokens share an id.
+    #[error("{}: tokens {first:?} and {second:?} share the id {id}; every token needs its own",
+        file.display())]
+    DuplicateToken {
+        /// The file.
+        file: PathBuf,
+        /// One of the tokens.
+        first: String,
+        /// The other.
+        second: String,
+        /// Their id.
+        id: u32,
+    },
+    /// A token's id is beyond the model's vocabulary.
+    #[error("{}: token {token:?} has id {id}, but the model's vocabulary has {vocabulary}; the \
+         tokenizer belongs to another model", file.display())]
+    TokenBeyondVocabulary {
+        /// The file.
+        file: PathBuf,
+        /// The token.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// The size of the model's vocabulary.
+        vocabulary: usize,
+    },
+    /// A text is longer than the tokenizer takes.
+    #[error("text has {length} bytes; at most {limit} are tokenised at once")]
+    TextTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The longest length that is accepted.
+        limit: usize,
+    },
+    /// A text holds something that the tokenizer has no token for.
+    #[error(
+        "text has no tokens from byte {position} on, at {character:?}; use only characters \
+         of the tokenizer's vocabulary"
+    )]
+    UnknownText {
+        /// The first byte that is lost.
+        position: usize,
+        /// The character there.
+        character: char,
+    },
+    /// A token was asked for at the start of prompts, but the model names none.
+    #[error(
+        "a token at the start was asked for, but neither tokenizer nor config.json names one \
+         within the vocabulary; do not ask for it"
+    )]
+    NoBos,
+
+    // Tasks.
+    /// A template does not hold a placeholder exactly once.
+    #[error(
+        "task {task:?}: template {template:?} holds {placeholder} {found} times; it must hold \
+         it once"
+    )]
+    Placeholder {
+        /// The task's id.
+        task: String,
+        /// The template.
+        template: String,
+        /// `{x}` or `{y}`.
+        placeholder: &'static str,
+        /// How often it is there.
+        found: usize,
+    },
+    /// A template asks for the label before it shows the input.
+    #[error(
+        "task {task:?}: template {template:?} has {{y}} before {{x}}; the prediction at {{y}} \
+         would not see {{x}}: put {{x}} first"
+    )]
+    PlaceholderOrder {
+        /// The task's id.
+        task: String,
+        /// The template.
+        template: String,
+    },
+    /// A task has too few labelled examples.
+    #[error(
+        "task {task:?} has {found} examples; leave-one-out needs at least 2: add examples, or \
+         ask the model without adapting it"
+    )]
+    TooFewExamples {
+        /// The task's id.
+        task: String,
+        /// How many it has.
+        found: usize,
+    },
+    /// A task has too few labels to choose from.
+    #[error("task {task:?} has {found} labels; it needs at least 2")]
+    TooFewLabels {
+        /// The task's id.
+        task: String,
+        /// How many it has.
+        found: usize,
+    },
+    /// A label has no text.
+    #[error("task {task:?}: label {label} has no text; every label needs one")]
+    EmptyLabel {
+        /// The task's id.
+        task: String,
+        /// The label, counted from 0.
+        label: usize,
+    },
+    /// Two labels have the same text.
+    #[error("task {task:?}: label {label:?} is listed twice; list every label once")]
+    DuplicateLabel {
+        /// The task's id.
+        task: String,
+        /// The label's text.
+        label: String,
+    },
+    /// A label's value is NaN or infinite.
+    #[error("task {task:?}: label {label:?} has the value {value}; it must be a finite number")]
+    LabelValue {
+        /// The task's id.
+        task: String,
+        /// The label's text.
+        label: String,
+        /// Its value.
+        value: f64,
+    },
+    /// An input has no text.
+    #[error("task {task:?}: x of {place} is blank; give it text or leave it out")]
+    EmptyInput {
+        /// The task's id.
+        task: String,
+        /// Which input.
+        place: Place,
+    },
+    /// An answer is not among the labels.
+    #[error("task {task:?}: y of {place} is {found:?}; it must be one of {allowed:?}")]
+    UnknownLabel {
+        /// The task's id.
+        task: String,
+        /// Whose answer.
+        place: Place,
+        /// The answer.
+        found: String,
+        /// The texts of the labels.
+        allowed: Vec<String>,
+    },
+
+    // Prompts.
+    /// The limit for one example leaves no token.
+    #[error("at most 0 tokens per example were asked for; it must be at least 1")]
+    NoTokensPerExample,
+    /// A label is not one token after the prompt.
+    #[error(
+        "task {task:?}: label {label:?} is the pieces {pieces:?} after the prompt of {place}; \
+         every label must be exactly one token where the labels begin to differ: choose other \
+         label texts"
+    )]
+    LabelPieces {
+        /// The task's id.
+        task: String,
+        /// Whose prompt.
+        place: Place,
+        /// The label's text.
+        label: String,
+        /// What remains of it, token by token.
+        pieces: Vec<String>,
+    },
+    /// Two labels are the same token.
+    #[error(
+        "task {task:?}: labels {first:?} and {second:?} are the same token to this model; \
+         choose other label texts"
+    )]
+    LabelsCollide {
+        /// The task's id.
+        task: String,
+        /// One label.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A label is another token in one prompt than in the first.
+    #[error(
+        "task {task:?}: label {label:?} is the token {found:?} after the prompt of {place}, \
+         but {expected:?} after that of example 0; end the template's prefix so that labels do \
+         not join it"
+    )]
+    LabelsDisagree {
+        /// The task's id.
+        task: String,
+        /// Whose prompt.
+        place: Place,
+        /// The label's text.
+        label: String,
+        /// The token in this prompt.
+        found: String,
+        /// The token in the prompt of example 0.
+        expected: String,
+    },
+    /// Nothing of a prompt remains before the labels.
+    #[error(
+        "task {task:?}: the prompt of {place} has no token before the labels; add text before \
+         {{y}} to the template"
+    )]
+    EmptyPrompt {
+        /// The task's id.
+        task: String,
+        /// Whose prompt.
+        place: Place,
+    },
+    /// A prompt does not fit into the model.
+    #[error(
+        "task {task:?}: the prompt of {place} has {length} tokens, but the model takes \
+         {limit}; use fewer or shorter examples, or set a limit of tokens per example"
+    )]
+    ContextTooLong {
+        /// The task's id.
+        task: String,
+        /// Whose prompt.
+        place: Place,
+        /// Its length in tokens.
+        length: usize,
+        /// The longest length that the model takes.
+        limit: usize,
+    },
+}

@@ -1,0 +1,416 @@
+//! The weights of a GPT-2 model as plain vectors, and the way to and from its files.
+//!
+//! In: [`Weights`] and a [`Config`]. Out: [`Parameters`], every size checked. Matrices keep the
+//! checkpoint's layout, `[in, out]` row by row, so `y = x W + b`. Nothing here computes.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::files;
+use crate::weights::{Weights, check_finite};
+use half::f16;
+use safetensors::Dtype;
+use safetensors::tensor::{SafeTensorError, View, serialize_to_file};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+/// A layer norm: `y = scale · (x − mean)/√(variance + ε) + shift`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Norm {
+    /// `[width]`.
+    pub scale: Vec<f32>,
+    /// `[width]`.
+    pub shift: Vec<f32>,
+}
+
+/// A linear layer: `y = x W + b`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Linear {
+    /// `[in, out]`, row by row.
+    pub weight: Vec<f32>,
+    /// `[out]`.
+    pub bias: Vec<f32>,
+}
+
+/// One Transformer block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// The norm in front of attention.
+    pub attention_norm: Norm,
+    /// Queries, keys and values side by side: `[width, 3 · width]`.
+    pub attention_input: Linear,
+    /// From the heads back: `[width, width]`.
+    pub attention_output: Linear,
+    /// The norm in front of the MLP.
+    pub mlp_norm: Norm,
+    /// `[width, inner]`.
+    pub mlp_up: Linear,
+    /// `[inner, width]`.
+    pub mlp_down: Linear,
+}
+
+/// All weights of a model of the GPT-2 family.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Config, Error, Parameters};
+///
+/// let config = Config::from_json(
+///     br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2, "n_ctx": 3,
+///          "vocab_size": 5}"#,
+/// )?;
+/// let parameters = Parameters::zeros(&config)?;
+/// assert_eq!(parameters.token_embedding.len(), 5 * 2);
+/// assert_eq!(parameters.layers[0].attention_input.weight.len(), 2 * 6);
+/// assert_eq!(parameters.unembedding, None);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// `[vocabulary, width]`.
+    pub token_embedding: Vec<f32>,
+    /// `[positions, width]`.
+    pub position_embedding: Vec<f32>,
+    /// The blocks, lowest first.
+    pub layers: Vec<Layer>,
+    /// The norm after the last block.
+    pub final_norm: Norm,
+    /// `[vocabulary, width]`, or `None` if it is the token embedding.
+    pub unembedding: Option<Vec<f32>>,
+}
+
+/// The precision in which weights are written.
+///
+/// # Examples
+///
+/// ```
+/// assert_ne!(fewstep_engine::Precision::Single, fewstep_engine::Precision::Half);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// 32 bits per weight, exact.
+    Single,
+    /// 16 bits per weight (`F16`), rounded to the nearest.
+    Half,
+}
+
+const UNEMBEDDING: &str = "lm_head.weight";
+const PREFIX: &str = "transformer.";
+
+/// Name and shape of every tensor of a model, in the order of [`Parameters::tensors`]; the names
+/// are without prefix.
+fn layout(config: &Config) -> Vec<(String, Vec<usize>)> {
+    let &Config { layers, width, inner, positions, vocabulary, .. } = config;
+    let mut names = vec![
+        ("wte.weight".to_owned(), vec![vocabulary, width]),
+        ("wpe.weight".to_owned(), vec![positions, width]),
+    ];
+    for layer in 0..layers {
+        for (name, shape) in [
+            ("ln_1.weight", vec![width]),
+            ("ln_1.bias", vec![width]),
+            ("attn.c_attn.weight", vec![width, 3 * width]),
+            ("attn.c_attn.bias", vec![3 * width]),
+            ("attn.c_proj.weight", vec![width, width]),
+            ("attn.c_proj.bias", vec![width]),
+            ("ln_2.weight", vec![width]),
+            ("ln_2.bias", vec![width]),
+            ("mlp.c_fc.weight", vec![width, inner]),
+            ("mlp.c_fc.bias", vec![inner]),
+            ("mlp.c_proj.weight", vec![inner, width]),
+            ("mlp.c_proj.bias", vec![width]),
+        ] {
+            names.push((format!("h.{layer}.{name}"), shape));
+        }
+    }
+    names.push(("ln_f.weight".to_owned(), vec![width]));
+    names.push(("ln_f.bias".to_owned(), vec![width]));
+    if !config.tied {
+        names.push((UNEMBEDDING.to_owned(), vec![vocabulary, width]));
+    }
+    names
+}
+
+/// Whether a name (without prefix) is a mask that old checkpoints store with the weights.
+fn is_mask(name: &str, layers: usize) -> bool {
+    (0..layers).any(|layer| {
+        name.strip_prefix(&format!("h.{layer}.attn."))
+            .is_some_and(|rest| rest == "bias" || rest == "masked_bias")
+    })
+}
+
+impl Parameters {
+    /// Reads the weights in a model's directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Weights::open`] and [`Parameters::from_weights`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_engine::{Config, Error, Parameters};
+    ///
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// let config = Config::from_json(json)?;
+    /// let refused = Parameters::load("no such directory".as_ref(), &config);
+    /// assert!(matches!(refused, Err(Error::NoWeights { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn load(directory: &Path, config: &Config) -> Result<Self, Error> {
+        Self::from_weights(&Weights::open(directory)?, config)
+    }
+
+    /// Reads the weights in the bytes of one safetensors file, such as one inside a program.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Weights::from_bytes`] and [`Parameters::from_weights`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// let config = Config::from_json(json)?;
+    /// let empty = [&2_u64.to_le_bytes()[..], b"{}"].concat();
+    /// let Err(Error::MissingTensor { tensor, .. }) = Parameters::from_bytes(&empty, &config) else {
+    ///     panic!("the file holds no tensor");
+    /// };
+    /// assert_eq!(tensor, "wte.weight");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn from_bytes(bytes: &[u8], config: &Config) -> Result<Self, Error> {
+        Self::from_weights(&Weights::from_bytes(bytes)?, config)
+    }
+
+    /// Takes a model's parameters out of a checkpoint.
+    ///
+    /// Names may carry the prefix `transformer.`; stored attention masks are passed over.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::check`] and [`Weights::tensor`]; [`Error::DuplicateTensor`] if a tensor
+    /// is there with and without prefix; [`Error::UnknownTensor`] for one that the configured
+    /// model does not have; [`Error::TiedWeightsDiffer`] for an output embedding of its own in a
+    /// model that ties it to the token embedding.
+    pub fn from_weights(weights: &Weights<'_>, config: &Config) -> Result<Self, Error> {
+        config.check()?;
+        let layout = layout(config);
+        let prefix = check_names(weights, config, &layout)?;
+        let mut tensors = Vec::with_capacity(layout.len());
+        for (name, shape) in &layout {
+            tensors.push(weights.tensor(&full_name(prefix, name), shape)?);
+        }
+        let parameters = Self::from_tensors(tensors, config);
+        if config.tied && weights.names().any(|name| name == UNEMBEDDING) {
+            let own = weights.tensor(UNEMBEDDING, &[config.vocabulary, config.width])?;
+            let pairs = own.iter().zip(&parameters.token_embedding);
+            if let Some(index) = pairs.map(|(a, b)| a.to_bits() != b.to_bits()).position(|d| d)
+            {
+                let file = weights.file_of(UNEMBEDDING).to_path_buf();
+                let tensor = UNEMBEDDING.to_owned();
+                return Err(Error::TiedWeightsDiffer { file, tensor, index });
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// Parameters that are all 0, to be filled.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::check`].
+    pub fn zeros(config: &Config) -> Result<Self, Error> {
+        config.check()?;
+        let tensors = layout(config)
+            .into_iter()
+            .map(|(_, shape)| vec![0.0; shape.iter().product()])
+            .collect();
+        Ok(Self::from_tensors(tensors, config))
+    }
+
+    /// Parameters from tensors in the order of [`layout`].
+    fn from_tensors(tensors: Vec<Vec<f32>>, config: &Config) -> Self {
+        let mut tensors = tensors.into_iter();
+        let mut next = || tensors.next().expect("layout lists every tensor of the model");
+        let token_embedding = next();
+        let position_embedding = next();
+        let layers = (0..config.layers)
+            .map(|_| Layer {
+                attention_norm: Norm { scale: next(), shift: next() },
+                attention_input: Linear { weight: next(), bias: next() },
+                attention_output: Linear { weight: next(), bias: next() },
+                mlp_norm: Norm { scale: next(), shift: next() },
+                mlp_up: Linear { weight: next(), bias: next() },
+                mlp_down: Linear { weight: next(), bias: next() },
+            })
+            .collect();
+        let final_norm = Norm { scale: next(), shift: next() };
+        let unembedding = (!config.tied).then(next);
+        Self { token_embedding, position_embedding, layers, final_norm, unembedding }
+    }
+
+    /// The tensors in the order of [`layout`].
+    fn tensors(&self) -> Vec<&[f32]> {
+        let mut tensors: Vec<&[f32]> = vec![&self.token_embedding, &self.position_embedding];
+        for layer in &self.layers {
+            tensors.extend([&layer.attention_norm.scale[..], &layer.attention_norm.shift]);
+            tensors.extend([&layer.attention_input.weight[..], &layer.attention_input.bias]);
+            tensors.extend([&layer.attention_output.weight[..], &layer.attention_output.bias]);
+            tensors.extend([&layer.mlp_norm.scale[..], &layer.mlp_norm.shift]);
+            tensors.extend([&layer.mlp_up.weight[..], &layer.mlp_up.bias]);
+            tensors.extend([&layer.mlp_down.weight[..], &layer.mlp_down.bias]);
+        }
+        tensors.extend([&self.final_norm.scale[..], &self.final_norm.shift]);
+        tensors.extend(self.unembedding.as_deref());
+        tensors
+    }
+
+    /// Writes `model.safetensors` and `config.json` into an existing directory.
+    ///
+    /// Other tools read both; the tokenizer is written by [`crate::Tokenizer::save`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::check`]; [`Error::ParameterSize`] for a parameter of another size than
+    /// the configuration asks for; [`Error::WeightNotFinite`] for one that is not finite, or too
+    /// large for the precision; [`Error::File`] if the files cannot be written.
+    pub fn save(
+        &self,
+        directory: &Path,
+        config: &Config,
+        precision: Precision,
+    ) -> Result<(), Error> {
+        config.check()?;
+        let file = directory.join("model.safetensors");
+        let tensors = self.stored(&file, config, precision)?;
+        let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        serialize_to_file(tensors, Some(metadata.into_iter().collect()), &file).map_err(
+            |error| {
+                let kind = match error {
+                    SafeTensorError::IoError(error) => error.kind(),
+                    _ => std::io::ErrorKind::InvalidData,
+                };
+                files::refused(&file, "write")(kind.into())
+            },
+        )?;
+        config.save(directory)
+    }
+
+    /// Every tensor under its full name, checked against the configuration.
+    fn stored(
+        &self,
+        file: &Path,
+        config: &Config,
+        precision: Precision,
+    ) -> Result<Vec<(String, Stored<'_>)>, Error> {
+        let own = if config.tied { 0 } else { config.vocabulary * config.width };
+        for (name, found, expected) in [
+            ("h", self.layers.len(), config.layers),
+            (UNEMBEDDING, self.unembedding.as_ref().map_or(0, Vec::len), own),
+        ] {
+            if found != expected {
+                return Err(Error::ParameterSize { tensor: name.to_owned(), found, expected });
+            }
+        }
+        let layout = layout(config);
+        let mut stored = Vec::with_capacity(layout.len());
+        for ((name, shape), values) in layout.into_iter().zip(self.tensors()) {
+            let tensor = full_name(PREFIX, &name);
+            let (found, expected) = (values.len(), shape.iter().product());
+            if found != expected {
+                return Err(Error::ParameterSize { tensor, found, expected });
+            }
+            let view = Stored { shape, values, precision };
+            check_finite(file, &tensor, values)?;
+            if precision == Precision::Half {
+                let overflows = |value: &f32| f16::from_f32(*value).is_infinite();
+                if let Some(index) = values.iter().position(overflows) {
+                    let (file, value) = (file.to_path_buf(), values[index]);
+                    return Err(Error::WeightNotFinite { file, tensor, index, value });
+                }
+            }
+            stored.push((tensor, view));
+        }
+        Ok(stored)
+    }
+}
+
+/// The prefix that all names carry, after checking that each belongs to the model.
+fn check_names(
+    weights: &Weights<'_>,
+    config: &Config,
+    layout: &[(String, Vec<usize>)],
+) -> Result<&'static str, Error> {
+    let names: BTreeSet<&str> = weights.names().collect();
+    let known: BTreeSet<&str> = layout.iter().map(|(name, _)| name.as_str()).collect();
+    let twice = names.iter().find_map(|name| {
+        let bare = name.strip_prefix(PREFIX).filter(|&bare| names.contains(bare))?;
+        Some((bare, name))
+    });
+    if let Some((bare, full)) = twice {
+        return Err(Error::DuplicateTensor {
+            tensor: bare.to_owned(),
+            first: weights.file_of(bare).to_path_buf(),
+            second: weights.file_of(full).to_path_buf(),
+        });
+    }
+    let prefix = if names.iter().any(|name| name.starts_with(PREFIX)) { PREFIX } else { "" };
+    for &name in names.iter().filter(|&&name| name != UNEMBEDDING) {
+        let belongs = name
+            .strip_prefix(prefix)
+            .is_some_and(|bare| known.contains(bare) || is_mask(bare, config.layers));
+        if !belongs {
+            let file = weights.file_of(name).to_path_buf();
+            return Err(Error::UnknownTensor { file, tensor: name.to_owned() });
+        }
+    }
+    Ok(prefix)
+}
+
+/// A name with the prefix that the body of the model carries; the output embedding has none.
+fn full_name(prefix: &str, name: &str) -> String {
+    if name == UNEMBEDDING { name.to_owned() } else { format!("{prefix}{name}") }
+}
+
+/// A tensor on its way into a file.
+struct Stored<'a> {
+    shape: Vec<usize>,
+    values: &'a [f32],
+    precision: Precision,
+}
+
+impl View for Stored<'_> {
+    fn dtype(&self) -> Dtype {
+        match self.precision {
+            Precision::Single => Dtype::F32,
+            Precision::Half => Dtype::F16,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let mut bytes = Vec::with_capacity(self.data_len());
+        for &value in self.values {
+            match self.precision {
+                Precision::Single => bytes.extend_from_slice(&value.to_le_bytes()),
+                Precision::Half => bytes.extend_from_slice(&f16::from_f32(value).to_le_bytes()),
+            }
+        }
+        bytes.into()
+    }
+
+    fn data_len(&self) -> usize {
+        match self.precision {
+            Precision::Single => 4 * self.values.len(),
+            Precision::Half => 2 * self.values.len(),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A task: labelled examples, a query, and how they are written into a prompt.
+//!
+//! In: one JSON object. Out: [`Task`], whose text parts [`crate::Prompts`] puts together. What
+//! can be said without a tokenizer is checked here.
+
+use crate::error::{Error, Place};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// An answer the model may give, and the number it stands for.
+///
+/// # Examples
+///
+/// ```
+/// let label = fewstep_engine::Label { text: "7".to_owned(), value: 7.0 };
+/// assert_eq!(label.value, 7.0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    /// How it is written.
+    pub text: String,
+    /// The number it stands for.
+    pub value: f64,
+}
+
+/// An input with its answer.
+///
+/// # Examples
+///
+/// ```
+/// let example = fewstep_engine::Example { x: "3".to_owned(), y: "7".to_owned() };
+/// assert_eq!(example.y, "7");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    /// The input.
+    pub x: String,
+    /// The answer: the text of a label.
+    pub y: String,
+}
+
+/// The input whose answer is wanted.
+///
+/// # Examples
+///
+/// ```
+/// let query = fewstep_engine::Query { x: "4".to_owned(), y: None };
+/// assert_eq!(query.y, None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Query {
+    /// The input.
+    pub x: String,
+    /// The answer, used for scoring only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y: Option<String>,
+}
+
+/// Labelled examples, a query, and how they are written.
+///
+/// An example is shown as the template with `{x}` and `{y}` filled in. The prefix of an input is
+/// the template up to `{y}`: there the model is asked. What stands behind `{y}` belongs to the
+/// examples that are shown.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Error, Task};
+///
+/// let task: Task = serde_json::from_str(
+///     r#"{"id": "t1", "template": "{x}->{y}",
+///         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+///         "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "0"}],
+///         "query": {"x": "4"}}"#,
+/// )
+/// .expect("this is a task");
+/// assert_eq!(task.separator, "\n");
+/// assert_eq!(task.template()?.shown("3", "1"), "3->1");
+/// assert_eq!(task.template()?.prefix("4"), "4->");
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// The task's name, for reports and messages.
+    pub id: String,
+    /// How one example is written: text with `{x}` and, behind it, `{y}`.
+    pub template: String,
+    /// What stands between examples; a line break unless given.
+    #[serde(default = "line_break")]
+    pub separator: String,
+    /// The possible answers.
+    pub labels: Vec<Label>,
+    /// The labelled examples, in the order of the prompt.
+    pub examples: Vec<Example>,
+    /// The input whose answer is wanted.
+    pub query: Query,
+}
+
+fn line_break() -> String {
+    "\n".to_owned()
+}
+
+/// A template in its three parts: before `{x}`, between `{x}` and `{y}`, behind `{y}`.
+///
+/// # Examples
+///
+/// See [`Task`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template<'a> {
+    before: &'a str,
+    between: &'a str,
+    behind: &'a str,
+}
+
+impl Template<'_> {
+    /// The text up to where the answer is asked for.
+    #[must_use]
+    pub fn prefix(&self, x: &str) -> String {
+        [self.before, x, self.between].concat()
+    }
+
+    /// The text of an example with its answer.
+    #[must_use]
+    pub fn shown(&self, x: &str, y: &str) -> String {
+        [self.before, x, self.between, y, self.behind].concat()
+    }
+}
+
+impl Task {
+    /// Whether the task can be asked at all; its words are checked, its tokens are not.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Task::template`]; [`Error::TooFewLabels`], [`Error::EmptyLabel`],
+    /// [`Error::DuplicateLabel`] or [`Error::LabelValue`] for the labels;
+    /// [`Error::TooFewExamples`], [`Error::EmptyInput`] or [`Error::UnknownLabel`] for the
+    /// examples and the query.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Query, Task};
+    /// let task = Task {
+    ///     id: "t1".to_owned(),
+    ///     template: "{x}".to_owned(),
+    ///     separator: "\n".to_owned(),
+    ///     labels: vec![],
+    ///     examples: vec![],
+    ///     query: Query { x: "4".to_owned(), y: None },
+    /// };
+    /// assert!(matches!(task.check(), Err(Error::Placeholder { placeholder: "{y}", found: 0, .. })));
+    /// ```
+    pub fn check(&self) -> Result<(), Error> {
+        self.template()?;
+        self.check_labels()?;
+        let (task, found) = (self.id.clone(), self.examples.len());
+        if found < 2 {
+            return Err(Error::TooFewExamples { task, found });
+        }
+        for (index, example) in self.examples.iter().enumerate() {
+            self.check_words(Place::Example(index), &example.x, Some(&example.y))?;
+        }
+        self.check_words(Place::Query, &self.query.x, self.query.y.as_deref())
+    }
+
+    fn check_labels(&self) -> Result<(), Error> {
+        let (task, found) = (self.id.clone(), self.labels.len());
+        if found < 2 {
+            return Err(Error::TooFewLabels { task, found });
+        }
+        let mut seen = BTreeSet::new();
+        for (index, Label { text, value }) in self.labels.iter().enumerate() {
+            if text.is_empty() {
+                return Err(Error::EmptyLabel { task, label: index });
+            }
+            if !seen.insert(text) {
+                return Err(Error::DuplicateLabel { task, label: text.clone() });
+            }
+            if !value.is_finite() {
+                return Err(Error::LabelValue { task, label: text.clone(), value: *value });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_words(&self, place: Place, x: &str, y: Option<&str>) -> Result<(), Error> {
+        if x.trim().is_empty() {
+            return Err(Error::EmptyInput { task: self.id.clone(), place });
+        }
+        match y.filter(|&y| self.value_of(y).is_none()) {
+            Some(y) => Err(Error::UnknownLabel {
+                task: self.id.clone(),
+                place,
+                found: y.to_owned(),
+                allowed: self.labels.iter().map(|label| label.text.clone()).collect(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The template in its parts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Placeholder`] unless it holds `{x}` once and `{y}` once, and
+    /// [`Error::PlaceholderOrder`] unless `{x}` comes first.
+    pub fn template(&self) -> Result<Template<'_>, Error> {
+        for placeholder in ["{x}", "{y}"] {
+            let found = self.template.matches(placeholder).count();
+            if found != 1 {
+                let (task, template) = (self.id.clone(), self.template.clone());
+                return Err(Error::Placeholder { task, template, placeholder, found });
+            }
+        }
+        let parts = self.template.split_once("{x}").and_then(|(before, rest)| {
+            rest.split_once("{y}").map(|(between, behind)| Template { before, between, behind })
+        });
+        parts.ok_or_else(|| Error::PlaceholderOrder {
+            task: self.id.clone(),
+            template: self.template.clone(),
+        })
+    }
+
+    /// The number that an answer stands for, if it is a label.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::Task;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}->{y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+    /// #         "examples": [], "query": {"x": "4"}}"#,
+    /// # ).expect("this is a task");
+    /// assert_eq!((task.value_of("1"), task.value_of("2")), (Some(1.0), None));
+    /// ```
+    #[must_use]
+    pub fn value_of(&self, answer: &str) -> Option<f64> {
+        self.labels.iter().find(|label| label.text == answer).map(|label| label.value)
+    }
+}

@@ -592,4 +592,145 @@ pub enum Error {
         /// The longest length that the model takes.
         limit: usize,
     },
+
+    // Passes.
+    /// Something that must hold at least one entry holds none.
+    #[error("{quantity} is empty; give at least one entry")]
+    Empty {
+        /// What is empty.
+        quantity: &'static str,
+    },
+    /// Two sizes that must agree do not.
+    #[error("{quantity} has size {found}, but {expected} is needed to match the rest")]
+    SizeMismatch {
+        /// What has the wrong size.
+        quantity: &'static str,
+        /// Its size.
+        found: usize,
+        /// The size that the other inputs ask for.
+        expected: usize,
+    },
+    /// A number outside its allowed range.
+    #[error("{quantity} is {found}; it must be {allowed}")]
+    OutOfRange {
+        /// What is out of range.
+        quantity: &'static str,
+        /// Its value.
+        found: f64,
+        /// The allowed range in words.
+        allowed: &'static str,
+    },
+    /// A sequence without tokens.
+    #[error("sequence {sequence} has no tokens; a prediction needs at least one")]
+    EmptySequence {
+        /// The sequence, counted from 0.
+        sequence: usize,
+    },
+    /// A sequence is longer than the model's context.
+    #[error(
+        "sequence {sequence} has {found} tokens; the model takes at most {limit}: use fewer or \
+         shorter examples"
+    )]
+    SequenceTooLong {
+        /// The sequence, counted from 0.
+        sequence: usize,
+        /// Its number of tokens.
+        found: usize,
+        /// The model's number of positions.
+        limit: usize,
+    },
+    /// A token id that the model does not have.
+    #[error(
+        "token id {token} is not in the model's vocabulary of {vocabulary}; use the model's own \
+         tokenizer"
+    )]
+    TokenOutOfRange {
+        /// The id.
+        token: u32,
+        /// The size of the vocabulary.
+        vocabulary: usize,
+    },
+    /// A kind of block that does not exist.
+    #[error(
+        "block kind {found:?} is unknown; it must be one of value, output, query, key, mlp-up, \
+         mlp-down"
+    )]
+    UnknownKind {
+        /// What was given.
+        found: String,
+    },
+    /// A choice of layers that cannot be read or that the model does not have.
+    #[error(
+        "layers {found:?} cannot be chosen; write all, lastN with N from 1 to {layers}, or A..B \
+         with A under B and B at most {layers}"
+    )]
+    BadLayers {
+        /// What was given.
+        found: String,
+        /// The model's number of layers.
+        layers: usize,
+    },
+    /// A choice of blocks without the sign between kinds and layers.
+    #[error(
+        "blocks {found:?} cannot be read; write kinds, @ and layers, such as value@last4 or \
+         query,key@all"
+    )]
+    BadChoice {
+        /// What was given.
+        found: String,
+    },
+    /// A block's name cannot be read.
+    #[error(
+        "block {found:?} cannot be read; write kind.layer.head such as value.5.3, or \
+         kind.layer for mlp-up and mlp-down"
+    )]
+    BadBlockName {
+        /// What was given.
+        found: String,
+    },
+    /// A block that the model does not have.
+    #[error(
+        "block {block} does not exist: the model has {layers} layers of {heads} heads, counted \
+         from 0"
+    )]
+    NoSuchBlock {
+        /// The block's name.
+        block: String,
+        /// The model's number of layers.
+        layers: usize,
+        /// Its number of heads per layer.
+        heads: usize,
+    },
+    /// A block is named twice.
+    #[error("block {block} is named twice; name every block once")]
+    DuplicateBlock {
+        /// The block's name.
+        block: String,
+    },
+    /// An update moves a block that a tape was not made for.
+    #[error("block {block} was not asked for when the forward pass was started; name it then")]
+    BlockNotOnTape {
+        /// The block's name.
+        block: String,
+    },
+    /// The single-position form was asked for a block that it does not exist for.
+    #[error("block {block} has no single-position kernel; only value blocks have one")]
+    NotAValueBlock {
+        /// The block's name.
+        block: String,
+    },
+    /// A prediction is NaN or infinite.
+    #[error(
+        "prediction {sequence} is not finite after {steps} steps; take a smaller step size, or \
+         check the model's weights if no step was taken"
+    )]
+    NotFinite {
+        /// The sequence, counted from 0.
+        sequence: usize,
+        /// How many steps had been taken.
+        steps: usize,
+    },
+    /// The decision side refused what was observed.
+    #[error(transparent)]
+    Core(#[from] fewstep_core::Error),
 }

@@ -1,23 +1,56 @@
-//! The Transformer side of fewstep: from a model's files and a task to token ids and weights.
+//! The Transformer side of fewstep: what an update sees of a prompt, and the update itself.
 //!
 //! A model is [located](locate), its [`Config`] and [`Tokenizer`] read and its [`Parameters`]
-//! loaded; a [`Task`] then becomes [`Prompts`], the only form in which text reaches the model.
+//! loaded; a [`Task`] becomes [`Prompts`], the only form in which text reaches the model. A
+//! [`Network`] then runs forward over a [`Layout`] and remembers on a [`Tape`] what derivatives
+//! need. [`Model`] puts these together: it observes tasks and acts on them.
 
+mod attention;
+mod blocks;
 mod config;
 mod error;
+mod factors;
 mod files;
+mod gpt2;
 mod hub;
+mod layout;
+mod model;
+mod network;
+mod observe;
+mod operator;
+mod ops;
 mod parameters;
+mod passes;
 mod prompt;
+mod real;
+mod steps;
+mod tape;
 mod task;
+#[cfg(test)]
+mod testing;
 mod tokens;
+mod update;
 mod weights;
 
+pub use blocks::{BlockId, BlockKind, choose_blocks};
 pub use config::Config;
 pub use error::{Error, Place};
+pub use factors::KernelForm;
 pub use hub::{HubSettings, Progress, locate};
+pub use layout::Layout;
+pub use model::{Model, Outcome};
+pub use network::{Labels, Network};
+pub use observe::{Observation, TokenTask, memory_plan, observe, observe_single_position};
+pub use operator::KernelOperator;
 pub use parameters::{Layer, Linear, Norm, Parameters, Precision};
+pub use passes::PassCount;
 pub use prompt::{PromptSettings, Prompts};
+pub use real::Real;
+pub use steps::{
+    Applied, Descent, LinearPath, Steps, apply_filter, apply_weights, descend, predict_updated,
+};
+pub use tape::Tape;
 pub use task::{Example, Label, Query, Task, Template};
 pub use tokens::{Bos, Tokenizer};
+pub use update::Update;
 pub use weights::Weights;

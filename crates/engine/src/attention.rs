@@ -1,0 +1,274 @@
+//! Attention over a layout: every group of queries looks at the spans of keys that it may see.
+//!
+//! In: queries, keys and values by head. Out: probabilities and mixed values, and the adjoints
+//! of all three. There is no mask and no padding: what a token may not see is never multiplied.
+
+use crate::layout::Layout;
+use crate::ops::{View, ViewMut, Write, product, softmax, softmax_adjoint};
+use crate::real::Real;
+use std::ops::Range;
+
+#[cfg(test)]
+mod tests;
+
+/// Queries that see the same rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group {
+    /// Rows of the queries.
+    queries: Range<usize>,
+    /// Rows of the keys and values; the last span is the group's own if `causal`.
+    spans: Vec<Range<usize>>,
+    /// Whether query `r` sees only the first `r + 1` rows of the last span.
+    causal: bool,
+    /// Number of keys.
+    keys: usize,
+    /// Where its probabilities begin, for one head.
+    offset: usize,
+}
+
+impl Group {
+    /// How many keys query `index` of the group sees.
+    fn seen(&self, index: usize) -> usize {
+        if self.causal { self.keys - self.queries.len() + index + 1 } else { self.keys }
+    }
+
+    /// Spans, each with the columns of the probabilities that belong to it.
+    fn parts(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        self.spans.iter().scan(0, |first, span| {
+            let columns = *first..*first + span.len();
+            *first = columns.end;
+            Some((span.clone(), columns))
+        })
+    }
+
+    fn probabilities(&self, heads: usize, head: usize) -> Range<usize> {
+        let size = self.queries.len() * self.keys;
+        let first = self.offset * heads + head * size;
+        first..first + size
+    }
+}
+
+/// Who looks at what, for one kind of layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttentionPlan {
+    groups: Vec<Group>,
+    heads: usize,
+    head_width: usize,
+    /// Rows of the queries and of the keys.
+    queries: usize,
+    keys: usize,
+    /// Probabilities of one head.
+    size: usize,
+}
+
+/// What attention had: `queries [query rows, width]`, `keys` and `values [rows, width]`, and the
+/// probabilities it made of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Heads<'a, R> {
+    pub(crate) queries: &'a [R],
+    pub(crate) keys: &'a [R],
+    pub(crate) values: &'a [R],
+    pub(crate) probabilities: &'a [R],
+}
+
+impl AttentionPlan {
+    /// Every token asks.
+    pub(crate) fn everywhere(layout: &Layout, heads: usize, head_width: usize) -> Self {
+        let groups = layout.segments().iter().map(|segment| {
+            let mut spans = segment.ancestors.clone();
+            spans.push(segment.rows.clone());
+            (segment.rows.clone(), spans, true)
+        });
+        Self::new(groups, [layout.rows(), layout.rows()], heads, head_width)
+    }
+
+    /// Only the last token of each sequence asks: query row `i` belongs to sequence `i`.
+    pub(crate) fn at_readouts(layout: &Layout, heads: usize, head_width: usize) -> Self {
+        let sequences = layout.sequences();
+        let groups = (0..sequences)
+            .map(|sequence| (sequence..sequence + 1, layout.seen_by(sequence), false));
+        Self::new(groups, [sequences, layout.rows()], heads, head_width)
+    }
+
+    fn new(
+        parts: impl Iterator<Item = (Range<usize>, Vec<Range<usize>>, bool)>,
+        [queries, keys]: [usize; 2],
+        heads: usize,
+        head_width: usize,
+    ) -> Self {
+        let mut offset = 0;
+        let groups = parts
+            .map(|(queries, spans, causal)| {
+                let keys = spans.iter().map(Range::len).sum();
+                let group = Group { queries, spans, causal, keys, offset };
+                offset += group.queries.len() * keys;
+                group
+            })
+            .collect();
+        Self { groups, heads, head_width, queries, keys, size: offset }
+    }
+
+    /// Number of probabilities.
+    pub(crate) fn probabilities(&self) -> usize {
+        self.heads * self.size
+    }
+
+    /// Number of query rows.
+    pub(crate) fn queries(&self) -> usize {
+        self.queries
+    }
+
+    /// The largest number of probabilities of one head in one group.
+    pub(crate) fn largest_group(&self) -> usize {
+        self.groups.iter().map(|group| group.queries.len() * group.keys).max().unwrap_or(0)
+    }
+
+    /// What one query attends to: its probabilities, head by head.
+    pub(crate) fn row<'a, R>(&self, probabilities: &'a [R], query: usize) -> Vec<&'a [R]> {
+        let group = self.groups.iter().find(|group| group.queries.contains(&query));
+        let group = group.expect("every query belongs to a group");
+        let index = query - group.queries.start;
+        (0..self.heads)
+            .map(|head| {
+                let part = &probabilities[group.probabilities(self.heads, head)];
+                &part[index * group.keys..][..group.seen(index)]
+            })
+            .collect()
+    }
+
+    fn width(&self) -> usize {
+        self.heads * self.head_width
+    }
+
+    fn columns(&self, head: usize) -> Range<usize> {
+        head * self.head_width..(head + 1) * self.head_width
+    }
+
+    /// A head's columns of a buffer `[rows, width]`.
+    fn view<'a, R>(&self, values: &'a [R], head: usize, rows: usize) -> View<'a, R> {
+        View::new(values, rows, self.width()).columns(self.columns(head))
+    }
+
+    fn view_mut<'a, R>(&self, values: &'a mut [R], head: usize, rows: usize) -> ViewMut<'a, R> {
+        ViewMut::new(values, rows, self.width()).columns(self.columns(head))
+    }
+
+    /// One over the square root of the head width.
+    fn scale<R: Real>(&self) -> R {
+        R::of(1.0 / (self.head_width as f64).sqrt())
+    }
+
+    /// How much each query attends to each key it sees: `softmax(q·k/√width)`.
+    pub(crate) fn attend<R: Real>(&self, queries: &[R], keys: &[R], probabilities: &mut [R]) {
+        for group in &self.groups {
+            for head in 0..self.heads {
+                let scores = &mut probabilities[group.probabilities(self.heads, head)];
+                let queries =
+                    self.view(queries, head, self.queries).rows(group.queries.clone());
+                for (span, columns) in group.parts() {
+                    let keys = self.view(keys, head, self.keys).rows(span).transposed();
+                    let target = ViewMut::new(scores, group.queries.len(), group.keys);
+                    product(Write::Over, target.columns(columns), queries, keys, self.scale());
+                }
+                for (index, row) in scores.chunks_exact_mut(group.keys).enumerate() {
+                    let (seen, unseen) = row.split_at_mut(group.seen(index));
+                    softmax(seen);
+                    unseen.fill(R::ZERO);
+                }
+            }
+        }
+    }
+
+    /// Values averaged with the probabilities: `mixed [query rows, width]`.
+    pub(crate) fn mix<R: Real>(&self, probabilities: &[R], values: &[R], mixed: &mut [R]) {
+        for group in &self.groups {
+            for head in 0..self.heads {
+                let weights = &probabilities[group.probabilities(self.heads, head)];
+                let weights = View::new(weights, group.queries.len(), group.keys);
+                let mut write = Write::Over;
+                for (span, columns) in group.parts() {
+                    let values = self.view(values, head, self.keys).rows(span);
+                    let target = self.view_mut(mixed, head, self.queries);
+                    let target = target.rows(group.queries.clone());
+                    product(write, target, weights.columns(columns), values, R::ONE);
+                    write = Write::Add;
+                }
+            }
+        }
+    }
+
+    /// The adjoint of the values, `[rows, width]`, from that of the mixed values.
+    pub(crate) fn adjoint_of_values<R: Real>(
+        &self,
+        probabilities: &[R],
+        mixed: &[R],
+        values: &mut [R],
+    ) {
+        values.fill(R::ZERO);
+        for group in &self.groups {
+            for head in 0..self.heads {
+                let weights = &probabilities[group.probabilities(self.heads, head)];
+                let weights = View::new(weights, group.queries.len(), group.keys);
+                let mixed = self.view(mixed, head, self.queries).rows(group.queries.clone());
+                for (span, columns) in group.parts() {
+                    let target = self.view_mut(values, head, self.keys).rows(span);
+                    let weights = weights.columns(columns).transposed();
+                    product(Write::Add, target, weights, mixed, R::ONE);
+                }
+            }
+        }
+    }
+
+    /// The adjoints of queries and keys from that of the mixed values.
+    ///
+    /// `scratch` holds at least [`AttentionPlan::largest_group`] numbers.
+    pub(crate) fn adjoint_of_scores<R: Real>(
+        &self,
+        inputs: Heads<'_, R>,
+        mixed: &[R],
+        (queries, keys): (&mut [R], &mut [R]),
+        scratch: &mut [R],
+    ) {
+        keys.fill(R::ZERO);
+        for group in &self.groups {
+            let count = group.queries.len();
+            for head in 0..self.heads {
+                let weights = &inputs.probabilities[group.probabilities(self.heads, head)];
+                let scores = &mut scratch[..weights.len()];
+                let outer = self.view(mixed, head, self.queries).rows(group.queries.clone());
+                for (span, columns) in group.parts() {
+                    let values = self.view(inputs.values, head, self.keys).rows(span);
+                    let target = ViewMut::new(scores, count, group.keys).columns(columns);
+                    product(Write::Over, target, outer, values.transposed(), R::ONE);
+                }
+                let rows = scores.chunks_exact_mut(group.keys);
+                for (row, weights) in rows.zip(weights.chunks_exact(group.keys)) {
+                    softmax_adjoint(row, weights, self.scale());
+                }
+                self.spread((group, head), inputs, scores, (&mut *queries, &mut *keys));
+            }
+        }
+    }
+
+    /// The adjoints of queries and keys from that of the scores of one group and head.
+    fn spread<R: Real>(
+        &self,
+        (group, head): (&Group, usize),
+        inputs: Heads<'_, R>,
+        scores: &[R],
+        (queries, keys): (&mut [R], &mut [R]),
+    ) {
+        let scores = View::new(scores, group.queries.len(), group.keys);
+        let asking = self.view(inputs.queries, head, self.queries).rows(group.queries.clone());
+        let mut write = Write::Over;
+        for (span, columns) in group.parts() {
+            let part = scores.columns(columns);
+            let seen = self.view(inputs.keys, head, self.keys).rows(span.clone());
+            let target = self.view_mut(queries, head, self.queries);
+            product(write, target.rows(group.queries.clone()), part, seen, R::ONE);
+            let target = self.view_mut(keys, head, self.keys).rows(span);
+            product(Write::Add, target, part.transposed(), asking, R::ONE);
+            write = Write::Add;
+        }
+    }
+}

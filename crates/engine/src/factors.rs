@@ -1,0 +1,289 @@
+//! Kernels from the factors of derivatives: which prompts an update of a block moves together.
+//!
+//! In: a [`Tape`](crate::Tape) on which the adjoint was run with all seeds 1 and nothing shared.
+//! Out: per block the Gram matrix of the derivatives of all predictions. The derivative of
+//! prediction `i` for a block is `Σ_t a_it b_itᵀ`: inputs of its matrix, adjoints of the outputs.
+//!
+//! ```text
+//! K_ij = Σ_tt′ (a_it·a_jt′)(b_it·b_jt′)          (Lem. H.1 summed over tokens)
+//! ```
+
+use crate::blocks::{BlockId, BlockKind};
+use crate::error::Error;
+use crate::ops::{View, ViewMut, Write, dot, product};
+use crate::real::Real;
+use crate::tape::Tape;
+use std::ops::Range;
+
+/// How a kernel is computed; both forms give the same numbers up to rounding.
+///
+/// # Examples
+///
+/// ```
+/// assert_ne!(fewstep_engine::KernelForm::Ghost, fewstep_engine::KernelForm::Explicit);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelForm {
+    /// From inner products of tokens; those of the inputs serve all heads of a layer.
+    Ghost,
+    /// From the derivatives themselves, a few rows at a time.
+    Explicit,
+    /// Whichever takes fewer operations.
+    Cheapest,
+}
+
+/// Numbers that the explicit form holds at once, at least one row of every derivative.
+const EXPLICIT_BUFFER: usize = 1 << 20;
+
+/// The factors of the blocks of one matrix.
+struct MatrixFactors<'a, R> {
+    /// The factor that all blocks of the matrix have in common.
+    common: View<'a, R>,
+    /// The factor of each block.
+    own: Vec<View<'a, R>>,
+    /// The rows of each sequence.
+    ranges: Vec<Range<usize>>,
+}
+
+/// The Gram matrix of the derivatives of all predictions, one per block of the tape:
+/// `[sequences, sequences]`, row by row.
+pub(crate) fn kernels<R: Real>(
+    tape: &Tape<'_, R>,
+    form: KernelForm,
+) -> Result<Vec<Vec<f64>>, Error> {
+    let blocks = tape.blocks();
+    let mut kernels = vec![Vec::new(); blocks.len()];
+    let mut done = vec![false; blocks.len()];
+    for first in 0..blocks.len() {
+        if done[first] {
+            continue;
+        }
+        let (layer, kind) = (blocks[first].layer(), blocks[first].kind());
+        let members: Vec<usize> = (first..blocks.len())
+            .filter(|&index| (blocks[index].layer(), blocks[index].kind()) == (layer, kind))
+            .collect();
+        let inputs = tape.inputs(layer, kind);
+        let chosen: Vec<BlockId> = members.iter().map(|&index| blocks[index]).collect();
+        let factors = MatrixFactors::new(tape, &inputs, &chosen);
+        for (&index, kernel) in members.iter().zip(factors.kernels(form)) {
+            kernels[index] = kernel;
+            done[index] = true;
+        }
+    }
+    Ok(kernels)
+}
+
+impl<'a, R: Real> MatrixFactors<'a, R> {
+    /// For blocks of one matrix, whose inputs are `[rows, in]`.
+    fn new(tape: &'a Tape<'_, R>, inputs: &'a [R], blocks: &[BlockId]) -> Self {
+        let (layer, kind) = (blocks[0].layer(), blocks[0].kind());
+        let shape = tape.model().shape(kind);
+        let rows = inputs.len() / shape.0;
+        let inputs = View::new(inputs, rows, shape.0);
+        let outputs = View::new(tape.outputs_adjoint(layer, kind), rows, shape.1);
+        let place = |block: &BlockId| block.place(shape, tape.model().config().head_width());
+        let ranges = tape.ranges(layer, kind);
+        if kind == BlockKind::Output {
+            let own = blocks.iter().map(|block| inputs.columns(place(block).0)).collect();
+            Self { common: outputs, own, ranges }
+        } else {
+            let own = blocks.iter().map(|block| outputs.columns(place(block).1)).collect();
+            Self { common: inputs, own, ranges }
+        }
+    }
+
+    fn kernels(&self, form: KernelForm) -> Vec<Vec<f64>> {
+        match form {
+            KernelForm::Ghost => self.ghost(),
+            KernelForm::Explicit => self.explicit(EXPLICIT_BUFFER),
+            KernelForm::Cheapest if self.ghost_is_cheaper() => self.ghost(),
+            KernelForm::Cheapest => self.explicit(EXPLICIT_BUFFER),
+        }
+    }
+
+    /// Multiplications of the two forms, compared.
+    fn ghost_is_cheaper(&self) -> bool {
+        let count = |value: usize| value as f64;
+        let pairs: f64 = self.ranges.iter().map(|r| count(r.len()) * count(r.end)).sum();
+        let own: f64 = self.own.iter().map(|own| count(own.shape().1)).sum();
+        let (rows, common) = self.common.shape();
+        let sequences = count(self.ranges.len());
+        let ghost = pairs * (count(common) + own + count(self.own.len()));
+        let explicit = own * count(common) * (count(rows) + sequences * sequences);
+        ghost <= explicit
+    }
+
+    /// From inner products of tokens, one sequence against all before it at a time.
+    fn ghost(&self) -> Vec<Vec<f64>> {
+        let n = self.ranges.len();
+        let rows = self.common.shape().0;
+        let longest = self.ranges.iter().map(Range::len).max().unwrap_or(0);
+        let mut common = vec![R::ZERO; longest * rows];
+        let mut own = vec![R::ZERO; longest * rows];
+        let mut kernels = vec![vec![0.0; n * n]; self.own.len()];
+        for (i, range) in self.ranges.iter().enumerate() {
+            let size = range.len() * range.end;
+            token_products(self.common, range, &mut common[..size]);
+            for (kernel, &part) in kernels.iter_mut().zip(&self.own) {
+                token_products(part, range, &mut own[..size]);
+                for (j, other) in self.ranges[..=i].iter().enumerate() {
+                    let rows = common[..size].chunks_exact(range.end);
+                    let sum: f64 = rows
+                        .zip(own[..size].chunks_exact(range.end))
+                        .map(|(a, b)| dot(&a[other.clone()], &b[other.clone()]).wide())
+                        .sum();
+                    kernel[i * n + j] = sum;
+                    kernel[j * n + i] = sum;
+                }
+            }
+        }
+        kernels
+    }
+
+    /// From the derivatives `Σ_t a_t b_tᵀ`, a few rows of all of them at a time: about `limit`
+    /// numbers.
+    fn explicit(&self, limit: usize) -> Vec<Vec<f64>> {
+        let n = self.ranges.len();
+        let width = self.common.shape().1;
+        let mut gram = vec![R::ZERO; n * n];
+        let mut buffer = Vec::new();
+        let mut kernels = vec![vec![0.0; n * n]; self.own.len()];
+        for (kernel, &own) in kernels.iter_mut().zip(&self.own) {
+            let columns = own.shape().1;
+            let step = (limit / (n * columns).max(1)).clamp(1, width);
+            for first in (0..width).step_by(step) {
+                let part = first..width.min(first + step);
+                let size = part.len() * columns;
+                buffer.resize(n * size, R::ZERO);
+                for (range, derivative) in self.ranges.iter().zip(buffer.chunks_exact_mut(size))
+                {
+                    let left =
+                        self.common.rows(range.clone()).columns(part.clone()).transposed();
+                    let target = ViewMut::new(derivative, part.len(), columns);
+                    product(Write::Over, target, left, own.rows(range.clone()), R::ONE);
+                }
+                let derivatives = View::new(&buffer, n, size);
+                let target = ViewMut::new(&mut gram, n, n);
+                product(Write::Over, target, derivatives, derivatives.transposed(), R::ONE);
+                for i in 0..n {
+                    for j in 0..=i {
+                        kernel[i * n + j] += gram[i * n + j].wide();
+                    }
+                }
+            }
+            for i in 0..n {
+                for j in 0..i {
+                    kernel[j * n + i] = kernel[i * n + j];
+                }
+            }
+        }
+        kernels
+    }
+}
+
+/// `[range, range.end]`: inner products of a sequence's rows with all rows up to its last.
+fn token_products<R: Real>(factor: View<'_, R>, range: &Range<usize>, target: &mut [R]) {
+    let target = ViewMut::new(target, range.len(), range.end);
+    let before = factor.rows(0..range.end).transposed();
+    product(Write::Over, target, factor.rows(range.clone()), before, R::ONE);
+}
+
+/// The kernels of the value blocks as if only the last token were read and asked.
+///
+/// ```text
+/// K_ij = (m_i·m_j)(β_i·β_j),   m = Σ_s α_s z_s,   β = W_Oᵀ g                       (Sec. 3.3)
+/// ```
+///
+/// In the last layer it is the kernel; below, what other tokens pass on is missing. The tape
+/// must have been made for the `output` blocks of the same layers too.
+pub(crate) fn single_position_kernels<R: Real>(
+    tape: &Tape<'_, R>,
+    blocks: &[BlockId],
+) -> Vec<Vec<f64>> {
+    blocks.iter().map(|block| single_position_kernel(tape, block)).collect()
+}
+
+fn single_position_kernel<R: Real>(tape: &Tape<'_, R>, block: &BlockId) -> Vec<f64> {
+    let model = tape.model();
+    let (n, width) = (tape.layout().sequences(), model.config().width);
+    let (layer, head) = (block.layer(), block.head().expect("value blocks have a head"));
+    let inputs = tape.inputs(layer, BlockKind::Value);
+    let mut mixed = vec![R::ZERO; n * width];
+    for (sequence, mixed) in mixed.chunks_exact_mut(width).enumerate() {
+        let (rows, heads) = tape.attention_at_readout(layer, sequence);
+        for (row, &weight) in rows.into_iter().zip(heads[head]) {
+            for (target, &value) in mixed.iter_mut().zip(&inputs[row * width..][..width]) {
+                *target += weight * value;
+            }
+        }
+    }
+    let adjoints = tape.projection_adjoint_at_readouts(layer);
+    let head_width = model.config().head_width();
+    let mut gradients = vec![R::ZERO; n * head_width];
+    let weight = tape.weight(layer, BlockKind::Output);
+    let weight = weight.rows(head * head_width..(head + 1) * head_width).transposed();
+    let target = ViewMut::new(&mut gradients, n, head_width);
+    product(Write::Over, target, View::new(&adjoints, n, width), weight, R::ONE);
+    let mut kernel = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..n {
+            let inputs = dot(&mixed[i * width..][..width], &mixed[j * width..][..width]);
+            let (left, right) = (&gradients[i * head_width..], &gradients[j * head_width..]);
+            let outputs = dot(&left[..head_width], &right[..head_width]);
+            kernel[i * n + j] = inputs.wide() * outputs.wide();
+        }
+    }
+    kernel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Numbers, assert_close};
+
+    /// `Σ_tt′ (a_it·a_jt′)(b_it·b_jt′)`, term by term.
+    fn definition(factors: &MatrixFactors<'_, f64>, own: usize, i: usize, j: usize) -> f64 {
+        let inner = |view: View<'_, f64>, t: usize, u: usize| -> f64 {
+            view.row(t).iter().zip(view.row(u)).map(|(a, b)| a * b).sum()
+        };
+        let pairs = factors.ranges[i]
+            .clone()
+            .flat_map(|t| factors.ranges[j].clone().map(move |u| (t, u)));
+        pairs.map(|(t, u)| inner(factors.common, t, u) * inner(factors.own[own], t, u)).sum()
+    }
+
+    #[test]
+    fn both_forms_follow_the_definition_however_the_work_is_cut() {
+        let mut numbers = Numbers::new(6);
+        for (lengths, width, head) in
+            [(vec![1], 1, 1), (vec![3, 1, 4], 7, 2), (vec![5; 4], 20, 3)]
+        {
+            let rows = lengths.iter().sum();
+            let (common, own) = (numbers.vector(rows * width), numbers.vector(rows * 2 * head));
+            let mut first = 0;
+            let ranges: Vec<Range<usize>> = lengths
+                .iter()
+                .map(|length| {
+                    first += length;
+                    first - length..first
+                })
+                .collect();
+            let outputs = View::new(&own, rows, 2 * head);
+            let factors = MatrixFactors {
+                common: View::new(&common, rows, width),
+                own: vec![outputs.columns(0..head), outputs.columns(head..2 * head)],
+                ranges,
+            };
+            let n = lengths.len();
+            let cut = [1, 3 * n * head, 1 << 20].map(|limit| factors.explicit(limit));
+            for kernels in cut.into_iter().chain([factors.ghost()]) {
+                for (own, kernel) in kernels.iter().enumerate() {
+                    for (index, &found) in kernel.iter().enumerate() {
+                        let expected = definition(&factors, own, index / n, index % n);
+                        assert_close(found, expected, (width * head) as f64, rows * rows);
+                    }
+                }
+            }
+        }
+    }
+}

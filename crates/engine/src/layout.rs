@@ -1,0 +1,304 @@
+//! Sequences of tokens packed side by side, with or without sharing what they begin with.
+//!
+//! In: token ids of several prompts. Out: [`Layout`], rows of tokens without any padding, cut
+//! into segments. A token sees the segments above its own and its own up to itself. One
+//! description serves both cases: separate sequences, and a tree of shared beginnings in which
+//! every token is computed once. The leave-one-out prompts of a task share much.
+
+use crate::error::Error;
+use std::ops::Range;
+
+/// A run of tokens that the same sequences go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// Its rows.
+    pub(crate) rows: Range<usize>,
+    /// The rows above it, root first; adjacent ones are joined.
+    pub(crate) ancestors: Vec<Range<usize>>,
+}
+
+/// Tokens of several sequences, packed into rows.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Error, Layout};
+///
+/// let prompts = [vec![7, 8, 9], vec![7, 8, 5, 6]];
+/// assert_eq!(Layout::plain(&prompts)?.rows(), 7);
+/// assert_eq!(Layout::shared(&prompts)?.rows(), 5);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    tokens: Vec<u32>,
+    positions: Vec<usize>,
+    segments: Vec<Segment>,
+    /// The row of each sequence's last token, and its segment.
+    readouts: Vec<(usize, usize)>,
+    lengths: Vec<usize>,
+}
+
+impl Layout {
+    /// Each sequence by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without sequences, [`Error::EmptySequence`] for one without tokens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Layout};
+    /// assert_eq!(Layout::plain(&[vec![1, 2], vec![1, 2]])?.rows(), 4);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn plain(sequences: &[Vec<u32>]) -> Result<Self, Error> {
+        check(sequences)?;
+        let mut layout = Self::empty(sequences);
+        for (index, sequence) in sequences.iter().enumerate() {
+            layout.push(sequence, Vec::new(), 0);
+            layout.readouts[index] = (layout.tokens.len() - 1, index);
+        }
+        Ok(layout)
+    }
+
+    /// A tree: tokens that sequences begin with in common are there once.
+    ///
+    /// Predictions are those of [`Layout::plain`] up to rounding. The adjoint of a shared token
+    /// is the sum over its sequences, which is what the gradient of a sum needs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::plain`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Layout};
+    /// assert_eq!(Layout::shared(&[vec![1, 2], vec![1, 2], vec![1]])?.rows(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn shared(sequences: &[Vec<u32>]) -> Result<Self, Error> {
+        check(sequences)?;
+        let mut layout = Self::empty(sequences);
+        let all: Vec<usize> = (0..sequences.len()).collect();
+        // Depth first, first sequence first: (members, tokens already placed, spans above).
+        let mut open: Vec<(Vec<usize>, usize, Vec<Range<usize>>)> = split(sequences, &all, 0)
+            .into_iter()
+            .rev()
+            .map(|members| (members, 0, Vec::new()))
+            .collect();
+        while let Some((members, depth, ancestors)) = open.pop() {
+            let end = common_length(sequences, &members, depth);
+            let first = layout.tokens.len();
+            let segment = layout.segments.len();
+            layout.push(&sequences[members[0]][depth..end], ancestors.clone(), depth);
+            for &member in &members {
+                if sequences[member].len() == end {
+                    layout.readouts[member] = (first + end - depth - 1, segment);
+                }
+            }
+            let mut below = ancestors;
+            match below.last_mut() {
+                Some(last) if last.end == first => last.end = layout.tokens.len(),
+                _ => below.push(first..layout.tokens.len()),
+            }
+            for members in split(sequences, &members, end).into_iter().rev() {
+                open.push((members, end, below.clone()));
+            }
+        }
+        Ok(layout)
+    }
+
+    fn empty(sequences: &[Vec<u32>]) -> Self {
+        Self {
+            tokens: Vec::new(),
+            positions: Vec::new(),
+            segments: Vec::new(),
+            readouts: vec![(0, 0); sequences.len()],
+            lengths: sequences.iter().map(Vec::len).collect(),
+        }
+    }
+
+    /// Appends a segment whose first token stands at `position`.
+    fn push(&mut self, tokens: &[u32], ancestors: Vec<Range<usize>>, position: usize) {
+        let first = self.tokens.len();
+        self.tokens.extend_from_slice(tokens);
+        self.positions.extend(position..position + tokens.len());
+        self.segments.push(Segment { rows: first..self.tokens.len(), ancestors });
+    }
+
+    /// Number of tokens that are computed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Layout};
+    /// assert_eq!(Layout::plain(&[vec![4, 4, 4]])?.rows(), 3);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Number of sequences.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Layout};
+    /// assert_eq!(Layout::shared(&[vec![1], vec![1]])?.sequences(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn sequences(&self) -> usize {
+        self.readouts.len()
+    }
+
+    /// Length of each sequence in tokens.
+    pub(crate) fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// Token id of each row.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Position of each row in its sequence.
+    pub(crate) fn positions(&self) -> &[usize] {
+        &self.positions
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The row of each sequence's last token.
+    pub(crate) fn readout_rows(&self) -> impl Iterator<Item = usize> {
+        self.readouts.iter().map(|&(row, _)| row)
+    }
+
+    /// What the last token of a sequence sees: spans of rows, root first, itself included.
+    pub(crate) fn seen_by(&self, sequence: usize) -> Vec<Range<usize>> {
+        let (row, segment) = self.readouts[sequence];
+        let Segment { rows, ancestors } = &self.segments[segment];
+        let mut spans = ancestors.clone();
+        match spans.last_mut() {
+            Some(last) if last.end == rows.start => last.end = row + 1,
+            _ => spans.push(rows.start..row + 1),
+        }
+        spans
+    }
+}
+
+fn check(sequences: &[Vec<u32>]) -> Result<(), Error> {
+    if sequences.is_empty() {
+        return Err(Error::Empty { quantity: "list of sequences" });
+    }
+    match sequences.iter().position(Vec::is_empty) {
+        Some(sequence) => Err(Error::EmptySequence { sequence }),
+        None => Ok(()),
+    }
+}
+
+/// Members that go on after `depth`, grouped by their next token, in order of first appearance.
+fn split(sequences: &[Vec<u32>], members: &[usize], depth: usize) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(u32, Vec<usize>)> = Vec::new();
+    for &member in members {
+        let Some(&token) = sequences[member].get(depth) else { continue };
+        match groups.iter_mut().find(|(other, _)| *other == token) {
+            Some((_, group)) => group.push(member),
+            None => groups.push((token, vec![member])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// The length up to which all members agree, given that they do up to `depth`.
+fn common_length(sequences: &[Vec<u32>], members: &[usize], depth: usize) -> usize {
+    let first = &sequences[members[0]];
+    members[1..].iter().fold(first.len(), |length, &member| {
+        let pairs = first[depth..length].iter().zip(&sequences[member][depth..]);
+        depth + pairs.take_while(|(a, b)| a == b).count()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each row sees, spelled out, as tokens: its ancestors and itself.
+    fn paths(layout: &Layout) -> Vec<Vec<u32>> {
+        (0..layout.sequences())
+            .map(|sequence| {
+                let rows = layout.seen_by(sequence).into_iter().flatten();
+                rows.map(|row| layout.tokens()[row]).collect()
+            })
+            .collect()
+    }
+
+    fn cases() -> Vec<Vec<Vec<u32>>> {
+        let mut rng = fewstep_core::Rng::new(5);
+        let mut cases = vec![
+            vec![vec![1]],
+            vec![vec![1], vec![1]],
+            vec![vec![1, 2, 3], vec![1], vec![1, 2]],
+            vec![vec![1, 2], vec![3, 4], vec![1, 2, 5, 6], vec![1, 2, 5, 7], vec![3]],
+        ];
+        for _ in 0..200 {
+            let sequence = |rng: &mut fewstep_core::Rng| -> Vec<u32> {
+                let length = 1 + rng.below(9);
+                (0..length).map(|_| u32::try_from(rng.below(2)).unwrap()).collect()
+            };
+            let count = 1 + rng.below(7);
+            cases.push((0..count).map(|_| sequence(&mut rng)).collect());
+        }
+        cases
+    }
+
+    #[test]
+    fn every_sequence_is_the_path_to_its_last_token() {
+        for sequences in cases() {
+            for layout in [Layout::plain(&sequences), Layout::shared(&sequences)] {
+                assert_eq!(paths(&layout.unwrap()), sequences, "{sequences:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_has_one_row_per_distinct_beginning() {
+        for sequences in cases() {
+            let layout = Layout::shared(&sequences).unwrap();
+            let mut beginnings: Vec<&[u32]> = sequences
+                .iter()
+                .flat_map(|sequence| (1..=sequence.len()).map(|end| &sequence[..end]))
+                .collect();
+            beginnings.sort_unstable();
+            beginnings.dedup();
+            assert_eq!(layout.rows(), beginnings.len(), "{sequences:?}");
+        }
+    }
+
+    #[test]
+    fn positions_count_the_tokens_that_are_seen_before() {
+        for sequences in cases() {
+            let layout = Layout::shared(&sequences).unwrap();
+            for segment in layout.segments() {
+                let above: usize = segment.ancestors.iter().map(Range::len).sum();
+                for (offset, row) in segment.rows.clone().enumerate() {
+                    assert_eq!(layout.positions()[row], above + offset);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_and_an_empty_sequence_are_refused() {
+        assert_eq!(Layout::plain(&[]), Err(Error::Empty { quantity: "list of sequences" }));
+        let refused = Layout::shared(&[vec![1], vec![]]);
+        assert_eq!(refused, Err(Error::EmptySequence { sequence: 1 }));
+    }
+}

@@ -1,0 +1,243 @@
+//! Observing: one forward and one backward pass over a task, and no choice.
+//!
+//! In: a [`Network`], a [`TokenTask`] and the candidate blocks. Out: an [`Observation`], whose
+//! [`Geometry`] is all that the decision looks at.
+
+use crate::blocks::{BlockId, BlockKind};
+use crate::config::Config;
+use crate::error::Error;
+use crate::factors::{KernelForm, kernels, single_position_kernels};
+use crate::layout::Layout;
+use crate::network::{Labels, Network, shape};
+use crate::passes::PassCount;
+use crate::prompt::Prompts;
+use crate::real::Real;
+use crate::tape::Tape;
+use fewstep_core::{Block, Geometry, Matrix};
+
+/// A task in tokens: the leave-one-out prompts, the query's prompt, labels and answers.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Error, Labels, TokenTask};
+///
+/// let labels = Labels::new(vec![5, 6], vec![0.0, 1.0])?;
+/// let task = TokenTask::new(vec![vec![1, 2], vec![1, 3]], vec![1, 4], labels, vec![0.0, 1.0])?;
+/// assert_eq!(task.examples(), 2);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenTask {
+    /// The leave-one-out prompts, then the query's.
+    sequences: Vec<Vec<u32>>,
+    labels: Labels,
+    targets: Vec<f64>,
+}
+
+impl TokenTask {
+    /// A task from its prompts in tokens and the values of the examples' answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without examples, [`Error::SizeMismatch`] unless there is one answer per
+    /// leave-one-out prompt, [`Error::OutOfRange`] for an answer that is not finite.
+    pub fn new(
+        leave_one_out: Vec<Vec<u32>>,
+        query: Vec<u32>,
+        labels: Labels,
+        targets: Vec<f64>,
+    ) -> Result<Self, Error> {
+        let (found, expected) = (targets.len(), leave_one_out.len());
+        if expected == 0 {
+            return Err(Error::Empty { quantity: "list of examples" });
+        }
+        if found != expected {
+            return Err(Error::SizeMismatch { quantity: "targets", found, expected });
+        }
+        if let Some(&found) = targets.iter().find(|target| !target.is_finite()) {
+            return Err(Error::OutOfRange { quantity: "target", found, allowed: "finite" });
+        }
+        let mut sequences = leave_one_out;
+        sequences.push(query);
+        Ok(Self { sequences, labels, targets })
+    }
+
+    /// A task whose prompts were written and tokenised.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenTask::new`].
+    pub fn of(prompts: &Prompts) -> Result<Self, Error> {
+        Self::new(
+            prompts.leave_one_out().to_vec(),
+            prompts.query().to_vec(),
+            Labels::new(prompts.label_tokens().to_vec(), prompts.label_values().to_vec())?,
+            prompts.targets().to_vec(),
+        )
+    }
+
+    /// `n`: the number of examples.
+    #[must_use]
+    pub fn examples(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// The leave-one-out prompts, then the query's.
+    #[must_use]
+    pub fn sequences(&self) -> &[Vec<u32>] {
+        &self.sequences
+    }
+
+    /// The labels.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// `y`: the values of the examples' answers.
+    #[must_use]
+    pub fn targets(&self) -> &[f64] {
+        &self.targets
+    }
+
+    /// `y_i − s_i` for the predictions of the leave-one-out prompts.
+    pub(crate) fn residuals(&self, predictions: &[f64]) -> Vec<f64> {
+        self.targets.iter().zip(predictions).map(|(target, s)| target - s).collect()
+    }
+}
+
+/// What a task looks like to an update of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Residuals, and per block its kernel, coupling and query variance.
+    pub geometry: Geometry,
+    /// The base prediction of each leave-one-out prompt.
+    pub predictions: Vec<f64>,
+    /// The base prediction for the query.
+    pub query_prediction: f64,
+    /// What it cost.
+    pub passes: PassCount,
+}
+
+/// Looks at a task: base predictions, residuals and the kernels of the candidate blocks.
+///
+/// One forward and one backward pass over `n + 1` sequences serve all blocks and the query.
+///
+/// # Errors
+///
+/// Those of [`Tape::new`] and [`Layout::plain`]; [`Error::NotFinite`] if a prediction is not;
+/// [`Error::Core`] if the geometry is refused.
+pub fn observe<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+    form: KernelForm,
+) -> Result<Observation, Error> {
+    let layout = Layout::plain(&task.sequences)?;
+    let mut tape = Tape::new(model, layout, &task.labels, blocks)?;
+    let predictions = finite(tape.predictions(), 0)?;
+    tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
+    let kernels = kernels(&tape, form)?;
+    observation(task, blocks, predictions, kernels, &tape)
+}
+
+/// As [`observe`], with the single-position kernels of Sec. 3.3; for `value` blocks alone.
+///
+/// # Errors
+///
+/// As [`observe`], and [`Error::NotAValueBlock`] for a block of another kind.
+pub fn observe_single_position<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+) -> Result<Observation, Error> {
+    if let Some(other) = blocks.iter().find(|block| block.kind() != BlockKind::Value) {
+        return Err(Error::NotAValueBlock { block: other.to_string() });
+    }
+    let outputs = blocks.iter().filter_map(|block| {
+        block.head().and_then(|head| BlockId::of_head(BlockKind::Output, block.layer(), head))
+    });
+    let all: Vec<BlockId> = blocks.iter().copied().chain(outputs).collect();
+    let mut tape = Tape::new(model, Layout::plain(&task.sequences)?, &task.labels, &all)?;
+    let predictions = finite(tape.predictions(), 0)?;
+    tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
+    let kernels = single_position_kernels(&tape, blocks);
+    observation(task, blocks, predictions, kernels, &tape)
+}
+
+fn observation<R: Real>(
+    task: &TokenTask,
+    blocks: &[BlockId],
+    mut predictions: Vec<f64>,
+    kernels: Vec<Vec<f64>>,
+    tape: &Tape<'_, R>,
+) -> Result<Observation, Error> {
+    let n = task.examples();
+    let mut geometry = Vec::with_capacity(blocks.len());
+    for (block, whole) in blocks.iter().zip(kernels) {
+        let rows: Vec<&[f64]> = whole.chunks_exact(n + 1).collect();
+        let inner: Vec<f64> = rows[..n].iter().flat_map(|row| &row[..n]).copied().collect();
+        let parameters = crate::network::block_size(tape.model().config(), block);
+        let block = Block::new(block.to_string(), Matrix::new(n, n, inner)?)?
+            .with_query(rows[n][..n].to_vec(), rows[n][n])?
+            .with_parameters(parameters);
+        geometry.push(block);
+    }
+    let query_prediction = predictions.pop().expect("the query is the last sequence");
+    let residuals = task.residuals(&predictions);
+    let geometry = Geometry::new(residuals, geometry)?;
+    Ok(Observation { geometry, predictions, query_prediction, passes: tape.passes() })
+}
+
+/// Predictions in double precision, or the first that is not finite.
+pub(crate) fn finite<R: Real>(predictions: &[R], steps: usize) -> Result<Vec<f64>, Error> {
+    match predictions.iter().position(|prediction| !prediction.finite()) {
+        Some(sequence) => Err(Error::NotFinite { sequence, steps }),
+        None => Ok(predictions.iter().map(|prediction| prediction.wide()).collect()),
+    }
+}
+
+/// How many bytes observing will hold at once, beside the model, before anything is allocated.
+///
+/// `lengths` are the tokens of each sequence, the query's included; `number` is the size of one
+/// number in bytes (4 for `f32`). The count is of the large buffers and saturates.
+#[must_use]
+pub fn memory_plan(
+    config: &Config,
+    lengths: &[usize],
+    blocks: &[BlockId],
+    number: usize,
+) -> u64 {
+    let rows = lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length)) as f64;
+    let squares: f64 = lengths.iter().map(|&length| (length as f64).powi(2)).sum();
+    let (sequences, width, inner) =
+        (lengths.len() as f64, config.width as f64, config.inner as f64);
+    let (heads, last) = (config.heads as f64, config.layers.saturating_sub(1));
+    let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
+    let layer_size = |asked: f64, scores: f64| {
+        rows * (3.0 * width + 1.0) + asked * (3.0 * width + inner + 1.0) + heads * scores
+    };
+    let mut total = if lowest > 0 { layer_size(rows, squares) } else { 0.0 };
+    for layer in lowest..config.layers {
+        let (asked, scores) = if layer == last { (sequences, rows) } else { (rows, squares) };
+        total += layer_size(asked, scores);
+        for kind in BlockKind::ALL {
+            if blocks.iter().any(|block| (block.layer(), block.kind()) == (layer, kind)) {
+                let full = matches!(kind, BlockKind::Value | BlockKind::Key);
+                let kept = if full { rows } else { asked };
+                let also = if kind == BlockKind::MlpDown { inner } else { 0.0 };
+                total += kept * (shape(config, kind).1 as f64 + also);
+            }
+        }
+    }
+    // Streams and scratch of both directions, the inputs of one matrix, token products.
+    let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
+    total += rows * (8.0 * width + 2.0 * inner) + rows * width.max(inner) + longest * longest;
+    total += 2.0 * longest * rows;
+    let bytes = total * number as f64;
+    // A float-to-integer conversion saturates.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let bytes = bytes.ceil() as u64;
+    bytes
+}

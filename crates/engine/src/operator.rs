@@ -1,0 +1,110 @@
+//! The kernel as a product: `Kv` from the factors, with neither kernel nor derivatives in memory.
+//!
+//! In: a [`Network`], a [`TokenTask`] and blocks. Out: [`KernelOperator`], which core's matrix-free
+//! solvers take. One product costs as much as the gradient of the blocks, twice.
+
+use crate::blocks::BlockId;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::network::Network;
+use crate::observe::{TokenTask, finite};
+use crate::ops::{View, ViewMut, Write, dot, product};
+use crate::passes::PassCount;
+use crate::real::Real;
+use crate::tape::{Tape, write_gradient};
+use fewstep_core::matfree::LinearOperator;
+
+/// The kernel of all chosen blocks together, known by its products alone.
+///
+/// ```text
+/// Kv = J (Jᵀv),   Jᵀv = Σ_t v_t a_t b_tᵀ,   (Jθ)_i = Σ_t a_itᵀ θ b_it
+/// ```
+#[derive(Debug)]
+pub struct KernelOperator<'m, R = f32> {
+    tape: Tape<'m, R>,
+    examples: usize,
+    residuals: Vec<f64>,
+}
+
+impl<'m, R: Real> KernelOperator<'m, R> {
+    /// Runs one forward and one backward pass and keeps the factors.
+    ///
+    /// # Errors
+    ///
+    /// As [`observe`](crate::observe).
+    pub fn new(
+        model: &'m Network<R>,
+        task: &TokenTask,
+        blocks: &[BlockId],
+    ) -> Result<Self, Error> {
+        let layout = Layout::plain(task.sequences())?;
+        let mut tape = Tape::new(model, layout, task.labels(), blocks)?;
+        let predictions = finite(tape.predictions(), 0)?;
+        tape.pull_back(&vec![R::ONE; predictions.len()])?;
+        let residuals = task.residuals(&predictions);
+        Ok(Self { tape, examples: task.examples(), residuals })
+    }
+
+    /// `r`: the leave-one-out residuals.
+    #[must_use]
+    pub fn residuals(&self) -> &[f64] {
+        &self.residuals
+    }
+
+    /// What it cost to make; products cost no further pass.
+    #[must_use]
+    pub fn passes(&self) -> PassCount {
+        self.tape.passes()
+    }
+
+    /// `k_x` and `κ_x`: the coupling to the query and the query variance, by one product.
+    #[must_use]
+    pub fn query(&self) -> (Vec<f64>, f64) {
+        let mut unit = vec![0.0; self.examples + 1];
+        unit[self.examples] = 1.0;
+        let mut coupling = self.multiply(&unit);
+        let variance = coupling.pop().expect("the query is the last sequence");
+        (coupling, variance)
+    }
+
+    /// The product with a vector over the examples and the query.
+    fn multiply(&self, vector: &[f64]) -> Vec<f64> {
+        let mut result = vec![0.0; vector.len()];
+        let (mut weighted, mut theta, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        self.tape.for_each_factor(|index, inputs, outputs| {
+            let block = &self.tape.blocks()[index];
+            let ranges = self.tape.ranges(block.layer(), block.kind());
+            let ((rows, width), columns) = (inputs.shape(), outputs.shape().1);
+            weighted.clear();
+            for (range, &weight) in ranges.iter().zip(vector) {
+                let weight = R::of(weight);
+                for row in range.clone() {
+                    weighted.extend(outputs.row(row).iter().map(|&value| weight * value));
+                }
+            }
+            theta.resize(width * columns, R::ZERO);
+            write_gradient(inputs, View::new(&weighted, rows, columns), &mut theta);
+            moved.resize(rows * columns, R::ZERO);
+            let target = ViewMut::new(&mut moved, rows, columns);
+            product(Write::Over, target, inputs, View::new(&theta, width, columns), R::ONE);
+            let moved = View::new(&moved, rows, columns);
+            for (range, result) in ranges.iter().zip(&mut result) {
+                let terms = range.clone().map(|row| dot(moved.row(row), outputs.row(row)));
+                *result += terms.map(R::wide).sum::<f64>();
+            }
+        });
+        result
+    }
+}
+
+impl<R: Real> LinearOperator for KernelOperator<'_, R> {
+    fn size(&self) -> usize {
+        self.examples
+    }
+
+    fn apply(&self, vector: &[f64], result: &mut [f64]) {
+        let mut whole = vector.to_vec();
+        whole.push(0.0);
+        result.copy_from_slice(&self.multiply(&whole)[..self.examples]);
+    }
+}

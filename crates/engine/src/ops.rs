@@ -1,0 +1,376 @@
+//! The operations that a Transformer is made of, each forward next to its adjoint.
+//!
+//! In and out: flat buffers, row by row; the first line of a function names their shapes. Shapes
+//! are checked here once more, because everything above relies on it; a mismatch is a mistake of
+//! this crate and panics. All sums run in a fixed order.
+
+use crate::real::Real;
+use std::ops::Range;
+
+#[cfg(test)]
+mod tests;
+
+/// How many partial sums a reduction runs side by side, so that it becomes vector code.
+const LANES: usize = 16;
+
+/// A matrix to read: rows and columns of a buffer, each with its stride.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a, R> {
+    values: &'a [R],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a, R> View<'a, R> {
+    /// A whole buffer, `[rows, columns]`.
+    pub(crate) fn new(values: &'a [R], rows: usize, columns: usize) -> Self {
+        assert_eq!(values.len(), rows * columns, "a view covers its buffer");
+        Self { values, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    pub(crate) fn rows(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.rows, "rows are inside");
+        let values = tail(self.values, range.start * self.row_stride);
+        Self { values, rows: range.len(), ..self }
+    }
+
+    pub(crate) fn columns(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.columns, "columns are inside");
+        let values = tail(self.values, range.start * self.column_stride);
+        Self { values, columns: range.len(), ..self }
+    }
+
+    pub(crate) fn transposed(self) -> Self {
+        Self {
+            values: self.values,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+
+    /// Number of rows and columns.
+    pub(crate) fn shape(self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// One row of a view whose columns lie side by side.
+    pub(crate) fn row(self, row: usize) -> &'a [R] {
+        assert!(row < self.rows && self.column_stride == 1, "the row is inside and contiguous");
+        &self.values[row * self.row_stride..][..self.columns]
+    }
+
+    /// Whether the last entry is inside the buffer.
+    fn fits(&self) -> bool {
+        self.rows == 0
+            || self.columns == 0
+            || (self.rows - 1) * self.row_stride + (self.columns - 1) * self.column_stride
+                < self.values.len()
+    }
+}
+
+/// The buffer from an offset on; nothing if the offset is its end or beyond (an empty view).
+fn tail<T>(values: &[T], offset: usize) -> &[T] {
+    values.get(offset..).unwrap_or(&[])
+}
+
+/// A matrix to write: rows of a buffer that do not overlap, and a range of their columns.
+pub(crate) struct ViewMut<'a, R> {
+    values: &'a mut [R],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+}
+
+impl<'a, R> ViewMut<'a, R> {
+    /// A whole buffer, `[rows, columns]`.
+    pub(crate) fn new(values: &'a mut [R], rows: usize, columns: usize) -> Self {
+        assert_eq!(values.len(), rows * columns, "a view covers its buffer");
+        Self { values, rows, columns, row_stride: columns }
+    }
+
+    pub(crate) fn rows(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.rows, "rows are inside");
+        let values = self.values.get_mut(range.start * self.row_stride..).unwrap_or(&mut []);
+        Self { values, rows: range.len(), ..self }
+    }
+
+    pub(crate) fn columns(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.columns, "columns are inside");
+        let values = self.values.get_mut(range.start..).unwrap_or(&mut []);
+        Self { values, columns: range.len(), ..self }
+    }
+}
+
+/// Whether a product replaces what it is written to or adds to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    Over,
+    Add,
+}
+
+/// `target (+)= scale · left · right`, on one thread.
+pub(crate) fn product<R: Real>(
+    write: Write,
+    target: ViewMut<'_, R>,
+    left: View<'_, R>,
+    right: View<'_, R>,
+    scale: R,
+) {
+    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
+    assert_eq!((target.rows, target.columns), (rows, columns), "the product has this shape");
+    assert_eq!(right.rows, inner, "inner sizes agree");
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    if inner == 0 {
+        if write == Write::Over {
+            for row in 0..rows {
+                target.values[row * target.row_stride..][..columns].fill(R::ZERO);
+            }
+        }
+        return;
+    }
+    let last = (rows - 1) * target.row_stride + columns - 1;
+    assert!(left.fits() && right.fits() && last < target.values.len(), "views are inside");
+    assert!(columns <= target.row_stride || rows == 1, "target rows do not overlap");
+    let stride = |value: usize| isize::try_from(value).expect("a stride is inside a buffer");
+    // SAFETY: the assertions above hold, so every entry that the three views name lies inside
+    // its slice, and distinct entries of the target are distinct numbers. The target is borrowed
+    // mutably, so it overlaps neither factor. `Real` is sealed: `R` is `f32` or `f64`, which
+    // `gemm` implements.
+    #[allow(unsafe_code, reason = "the product kernel takes raw pointers")]
+    unsafe {
+        gemm::gemm(
+            rows,
+            columns,
+            inner,
+            target.values.as_mut_ptr(),
+            1,
+            stride(target.row_stride),
+            write == Write::Add,
+            left.values.as_ptr(),
+            stride(left.column_stride),
+            stride(left.row_stride),
+            right.values.as_ptr(),
+            stride(right.column_stride),
+            stride(right.row_stride),
+            R::ONE,
+            scale,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// `y = x W + b` for every row: `target [rows, out]`, `input [rows, in]`, `weight [in, out]`.
+pub(crate) fn linear<R: Real>(
+    target: &mut [R],
+    input: View<'_, R>,
+    weight: View<'_, R>,
+    bias: &[R],
+) {
+    for row in target.chunks_exact_mut(bias.len()) {
+        row.copy_from_slice(bias);
+    }
+    let target = ViewMut::new(target, input.rows, weight.columns);
+    product(Write::Add, target, input, weight, R::ONE);
+}
+
+/// `target += x W + b` for every row, as [`linear`].
+pub(crate) fn linear_add<R: Real>(
+    target: &mut [R],
+    input: View<'_, R>,
+    weight: View<'_, R>,
+    bias: &[R],
+) {
+    for row in target.chunks_exact_mut(bias.len()) {
+        add(row, bias);
+    }
+    let target = ViewMut::new(target, input.rows, weight.columns);
+    product(Write::Add, target, input, weight, R::ONE);
+}
+
+/// `Σ_k f(a_k, b_k)` in [`LANES`] partial sums.
+#[inline(always)]
+fn reduce<R: Real>(left: &[R], right: &[R], entry: impl Fn(R, R) -> R) -> R {
+    assert_eq!(left.len(), right.len(), "both have one entry per column");
+    let mut sums = [R::ZERO; LANES];
+    let (lefts, rights) = (left.chunks_exact(LANES), right.chunks_exact(LANES));
+    let rest = lefts.remainder().iter().zip(rights.remainder());
+    for (left, right) in lefts.zip(rights) {
+        for lane in 0..LANES {
+            sums[lane] += entry(left[lane], right[lane]);
+        }
+    }
+    for (sum, (&left, &right)) in sums.iter_mut().zip(rest) {
+        *sum += entry(left, right);
+    }
+    sums.into_iter().sum()
+}
+
+/// `Σ_k a_k b_k`.
+pub(crate) fn dot<R: Real>(left: &[R], right: &[R]) -> R {
+    reduce(left, right, |left, right| left * right)
+}
+
+/// `target += values`.
+pub(crate) fn add<R: Real>(target: &mut [R], values: &[R]) {
+    assert_eq!(target.len(), values.len(), "both have one entry per column");
+    for (target, &value) in target.iter_mut().zip(values) {
+        *target += value;
+    }
+}
+
+/// `target *= values`, entry by entry.
+pub(crate) fn scale_by<R: Real>(target: &mut [R], values: &[R]) {
+    assert_eq!(target.len(), values.len(), "both have one entry per column");
+    for (target, &value) in target.iter_mut().zip(values) {
+        *target *= value;
+    }
+}
+
+/// The scale and shift of a layer norm, `[width]` each.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NormWeights<R> {
+    pub(crate) scale: Vec<R>,
+    pub(crate) shift: Vec<R>,
+}
+
+/// What the adjoint of a layer norm needs: `normalised [rows, width]`, `inverse [rows]`.
+pub(crate) struct Normalised<'a, R> {
+    pub(crate) normalised: &'a mut [R],
+    pub(crate) inverse: &'a mut [R],
+}
+
+/// `x̂ = (x − mean)/√(variance + ε)` for every row of `input [rows, width]`.
+///
+/// A row whose variance overflows becomes NaN, so that it is found in the predictions.
+pub(crate) fn normalise<R: Real>(
+    input: &[R],
+    width: usize,
+    epsilon: R,
+    kept: Normalised<'_, R>,
+) {
+    let count = R::of(width as f64);
+    let rows = input.chunks_exact(width).zip(kept.normalised.chunks_exact_mut(width));
+    for ((input, normalised), inverse) in rows.zip(kept.inverse) {
+        let mean = reduce(input, input, |value, _| value) / count;
+        let variance = reduce(input, input, |value, _| (value - mean) * (value - mean)) / count;
+        // One over an overflown variance is 0, which would pass for a row of equal entries.
+        let sound = variance.finite();
+        *inverse = if sound { R::ONE / (variance + epsilon).root() } else { R::of(f64::NAN) };
+        for (target, &value) in normalised.iter_mut().zip(input) {
+            *target = (value - mean) * *inverse;
+        }
+    }
+}
+
+/// `y = scale · x̂ + shift` for every row of `normalised [rows, width]`.
+pub(crate) fn affine<R: Real>(normalised: &[R], norm: &NormWeights<R>, output: &mut [R]) {
+    let width = norm.scale.len();
+    for (row, output) in normalised.chunks_exact(width).zip(output.chunks_exact_mut(width)) {
+        let weights = norm.scale.iter().zip(&norm.shift);
+        for ((target, &value), (&scale, &shift)) in output.iter_mut().zip(row).zip(weights) {
+            *target = value * scale + shift;
+        }
+    }
+}
+
+/// Adds the adjoint of a layer norm's input to `target [rows, width]`.
+///
+/// ```text
+/// x̄ += (g − mean(g) − x̂ · mean(g x̂)) / √(variance + ε),   g = scale · ȳ
+/// ```
+///
+/// `adjoint [rows, width]` is `ȳ` and is overwritten by `g`.
+pub(crate) fn norm_adjoint<R: Real>(
+    adjoint: &mut [R],
+    scale: &[R],
+    normalised: &[R],
+    inverse: &[R],
+    target: &mut [R],
+) {
+    let width = scale.len();
+    let count = R::of(width as f64);
+    let rows = adjoint.chunks_exact_mut(width).zip(normalised.chunks_exact(width));
+    for (((adjoint, normalised), &inverse), target) in
+        rows.zip(inverse).zip(target.chunks_exact_mut(width))
+    {
+        scale_by(adjoint, scale);
+        let mean = reduce(adjoint, adjoint, |value, _| value) / count;
+        let slope = dot(adjoint, normalised) / count;
+        for ((target, &value), &x) in target.iter_mut().zip(&*adjoint).zip(normalised) {
+            *target += inverse * (value - mean - x * slope);
+        }
+    }
+}
+
+/// The smooth step of GPT-2 in its `tanh` form; `input` is overwritten by the derivative.
+///
+/// ```text
+/// y = x · ½(1 + tanh u) = x · s,   s = 1/(1 + e^(−2u)),   u = √(2/π) (x + 0.044715 x³)
+/// y′ = s + x s (1 − s) · 2u′
+/// ```
+pub(crate) fn gelu<R: Real>(input: &mut [R], output: &mut [R]) {
+    assert_eq!(input.len(), output.len(), "one output per input");
+    let twice_root = R::of(2.0 * (2.0 / std::f64::consts::PI).sqrt());
+    let cubic = R::of(0.044715);
+    let slope = R::of(3.0 * 0.044715);
+    for (input, output) in input.iter_mut().zip(output) {
+        let x = *input;
+        let square = x * x;
+        let step =
+            R::ONE / (R::ONE + (-(twice_root * x * (R::ONE + cubic * square))).exponential());
+        *output = x * step;
+        *input = step + x * step * (R::ONE - step) * twice_root * (R::ONE + slope * square);
+    }
+}
+
+/// Turns scores into probabilities in place.
+pub(crate) fn softmax<R: Real>(scores: &mut [R]) {
+    let largest = scores
+        .iter()
+        .fold(R::of(f64::NEG_INFINITY), |most, &score| if score > most { score } else { most });
+    for score in scores.iter_mut() {
+        *score = (*score - largest).exponential();
+    }
+    let sum = reduce(scores, scores, |score, _| score);
+    for score in scores {
+        *score /= sum;
+    }
+}
+
+/// The adjoint of the scores of a [`softmax`], over the adjoint of its probabilities in place.
+///
+/// ```text
+/// z̄_j = scale · p_j (p̄_j − Σ_k p_k p̄_k)
+/// ```
+pub(crate) fn softmax_adjoint<R: Real>(adjoint: &mut [R], probabilities: &[R], scale: R) {
+    let mean = dot(adjoint, probabilities);
+    for (adjoint, &probability) in adjoint.iter_mut().zip(probabilities) {
+        *adjoint = scale * probability * (*adjoint - mean);
+    }
+}
+
+/// `s = Σ_j value_j softmax(z)_j`, turning the logits `z` into probabilities in place.
+pub(crate) fn expectation<R: Real>(logits: &mut [R], values: &[R]) -> R {
+    softmax(logits);
+    dot(logits, values)
+}
+
+/// `z̄_j = s̄ · p_j (value_j − s)`: the adjoint of the logits of an [`expectation`].
+pub(crate) fn expectation_adjoint<R: Real>(
+    seed: R,
+    probabilities: &[R],
+    values: &[R],
+    adjoint: &mut [R],
+) {
+    adjoint.copy_from_slice(values);
+    softmax_adjoint(adjoint, probabilities, seed);
+}

@@ -1,0 +1,162 @@
+//! Each operation against its definition in plain loops, each adjoint against differences.
+
+use super::*;
+use crate::testing::{Numbers, assert_close, difference};
+
+const SHAPES: [(usize, usize); 5] = [(1, 1), (1, 16), (3, 5), (4, 33), (7, 48)];
+
+#[test]
+fn products_of_strided_views_are_sums_over_the_inner_index() {
+    let mut numbers = Numbers::new(1);
+    for (rows, inner, columns) in [(1, 1, 1), (3, 5, 2), (17, 9, 33), (2, 0, 3), (0, 3, 2)] {
+        let left = numbers.vector(inner * rows);
+        let right = numbers.vector((inner + 2) * (columns + 3));
+        let mut target = numbers.vector((rows + 1) * (columns + 4));
+        let before = target.clone();
+        let view = View::new(&left, inner, rows).transposed();
+        let factor = View::new(&right, inner + 2, columns + 3)
+            .rows(2..inner + 2)
+            .columns(1..columns + 1);
+        let place = ViewMut::new(&mut target, rows + 1, columns + 4)
+            .rows(1..rows + 1)
+            .columns(2..columns + 2);
+        product(Write::Add, place, view, factor, 0.5);
+        for row in 0..=rows {
+            for column in 0..columns + 4 {
+                let mut expected = before[row * (columns + 4) + column];
+                if row >= 1 && (2..columns + 2).contains(&column) {
+                    expected += (0..inner)
+                        .map(|k| {
+                            let factor = right[(k + 2) * (columns + 3) + column - 1];
+                            0.5 * left[k * rows + row - 1] * factor
+                        })
+                        .sum::<f64>();
+                }
+                let found = target[row * (columns + 4) + column];
+                assert_close(found, expected, 1.0 + inner as f64, inner + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_sum_is_zero_and_adds_nothing() {
+    let mut target = vec![1.0_f64; 4];
+    let (left, right) = (View::new(&[], 2, 0), View::new(&[], 0, 2));
+    product(Write::Add, ViewMut::new(&mut target, 2, 2), left, right, 1.0);
+    assert_eq!(target, [1.0; 4]);
+    product(Write::Over, ViewMut::new(&mut target, 2, 2), left, right, 1.0);
+    assert_eq!(target, [0.0; 4]);
+}
+
+#[test]
+#[should_panic(expected = "columns are inside")]
+fn a_view_beyond_its_buffer_is_refused() {
+    let values = [0.0_f64; 6];
+    let _ = View::new(&values, 2, 3).columns(1..4);
+}
+
+/// The layer norm, as its definition reads, for one row.
+fn norm_by_definition(row: &[f64], norm: &NormWeights<f64>, epsilon: f64) -> Vec<f64> {
+    let count = row.len() as f64;
+    let mean = row.iter().sum::<f64>() / count;
+    let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    (0..row.len())
+        .map(|k| (row[k] - mean) / (variance + epsilon).sqrt() * norm.scale[k] + norm.shift[k])
+        .collect()
+}
+
+#[test]
+fn layer_norm_and_its_adjoint_follow_the_definition() {
+    let (mut numbers, epsilon) = (Numbers::new(2), 1e-3);
+    for (rows, width) in SHAPES {
+        let input = numbers.vector(rows * width);
+        let norm = NormWeights { scale: numbers.vector(width), shift: numbers.vector(width) };
+        let (mut normalised, mut inverse) = (vec![0.0; rows * width], vec![0.0; rows]);
+        let mut output = vec![0.0; rows * width];
+        let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
+        normalise(&input, width, epsilon, kept);
+        affine(&normalised, &norm, &mut output);
+        let definition = |input: &[f64]| -> Vec<f64> {
+            let rows = input.chunks_exact(width);
+            rows.flat_map(|row| norm_by_definition(row, &norm, epsilon)).collect()
+        };
+        for (&found, expected) in output.iter().zip(definition(&input)) {
+            assert_close(found, expected, 10.0, width);
+        }
+        let (seed, direction) = (numbers.vector(rows * width), numbers.vector(rows * width));
+        let base = numbers.vector(rows * width);
+        let mut adjoint = base.clone();
+        norm_adjoint(&mut seed.clone(), &norm.scale, &normalised, &inverse, &mut adjoint);
+        for (adjoint, base) in adjoint.iter_mut().zip(&base) {
+            *adjoint -= base;
+        }
+        let slope = difference(&input, &direction, |input| dot(&seed, &definition(input)));
+        assert_close(
+            dot(&adjoint, &direction),
+            slope,
+            1e5 * slope.abs().max(1.0),
+            rows * width,
+        );
+    }
+}
+
+#[test]
+fn a_norm_that_overflows_is_not_a_number() {
+    let (mut normalised, mut inverse) = ([0.0_f32; 4], [0.0_f32; 2]);
+    let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
+    normalise(&[1e30, -1e30, 1.0, 3.0], 2, 1e-5, kept);
+    assert!(normalised[..2].iter().all(|value| value.is_nan()));
+    assert!(normalised[2..].iter().all(|value| (value.abs() - 1.0).abs() < 1e-5));
+}
+
+#[test]
+fn gelu_and_its_derivative_follow_the_tanh_form() {
+    let definition = |x: f64| {
+        let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+        0.5 * x * (1.0 + u.tanh())
+    };
+    let inputs: Vec<f64> = (-120..=120).map(|k| f64::from(k) / 10.0).collect();
+    let (mut slopes, mut outputs) = (inputs.clone(), vec![0.0; inputs.len()]);
+    gelu(&mut slopes, &mut outputs);
+    for ((&x, slope), output) in inputs.iter().zip(slopes).zip(outputs) {
+        assert_close(output, definition(x), x.abs().max(1.0), 1);
+        let found = difference(&[x], &[1.0], |x| definition(x[0]));
+        assert_close(slope, found, 1e5, 1);
+    }
+}
+
+#[test]
+fn gelu_in_single_precision_is_finite_far_out() {
+    let mut inputs = vec![-1e4_f32, -50.0, 50.0, 1e4];
+    let mut outputs = vec![0.0; 4];
+    gelu(&mut inputs, &mut outputs);
+    assert_eq!(outputs[2..], [50.0, 1e4]);
+    assert!(outputs[..2].iter().chain(&inputs).all(|value| value.is_finite()));
+}
+
+#[test]
+fn the_expectation_and_its_adjoint_follow_the_definition() {
+    let mut numbers = Numbers::new(3);
+    for labels in [2, 3, 10, 40] {
+        let (logits, values) = (numbers.vector(labels), numbers.vector(labels));
+        let definition = |logits: &[f64]| -> f64 {
+            let sum: f64 = logits.iter().map(|z| z.exp()).sum();
+            logits.iter().zip(&values).map(|(z, value)| z.exp() / sum * value).sum()
+        };
+        let mut probabilities = logits.clone();
+        let found = expectation(&mut probabilities, &values);
+        assert_close(found, definition(&logits), 10.0, labels);
+        let (mut adjoint, direction) = (vec![0.0; labels], numbers.vector(labels));
+        expectation_adjoint(-1.5, &probabilities, &values, &mut adjoint);
+        let slope = difference(&logits, &direction, |logits| -1.5 * definition(logits));
+        assert_close(dot(&adjoint, &direction), slope, 1e5, labels);
+    }
+}
+
+#[test]
+fn a_softmax_of_huge_scores_does_not_overflow() {
+    let mut scores = [1e30_f32, 1e30, -1e30];
+    softmax(&mut scores);
+    assert_eq!(scores[..2], [0.5, 0.5]);
+}

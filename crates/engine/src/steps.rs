@@ -1,0 +1,350 @@
+//! Acting: gradient steps on the examples of a task, or one update that stands for many.
+//!
+//! In: a [`Network`], a [`TokenTask`], the chosen blocks and how far to go. Out: predictions after
+//! every step and the [`Update`]. The model is not written to, so there is nothing to restore.
+
+use crate::blocks::BlockId;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::network::Network;
+use crate::observe::{TokenTask, finite};
+use crate::ops::dot;
+use crate::passes::PassCount;
+use crate::real::Real;
+use crate::tape::{Tape, write_gradient};
+use crate::update::Update;
+use fewstep_core::{Block, Filter, Spectrum};
+
+/// How far to go.
+///
+/// | name | meaning | range |
+/// |---|---|---|
+/// | `step_size` | `ρ` | over 0 |
+/// | `horizon` | `T`, the number of steps | from 0 |
+/// | `variances` | what each block's gradient is multiplied with, or 1 | over 0, one per block |
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::Steps;
+///
+/// assert_eq!(Steps::new(0.01, 8).variances, None);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// `ρ`: the step size.
+    pub step_size: f64,
+    /// `T`: the number of steps.
+    pub horizon: usize,
+    /// What each block's gradient is multiplied with.
+    pub variances: Option<Vec<f64>>,
+}
+
+impl Steps {
+    /// Steps without a preconditioner.
+    #[must_use]
+    pub fn new(step_size: f64, horizon: usize) -> Self {
+        Self { step_size, horizon, variances: None }
+    }
+}
+
+/// What steps did, after `0, 1, …, T` of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Descent<R = f32> {
+    /// Predictions of the leave-one-out prompts.
+    pub predictions: Vec<Vec<f64>>,
+    /// Predictions for the query.
+    pub query_predictions: Vec<f64>,
+    /// `½ Σ_i (y_i − s_i)²`.
+    pub losses: Vec<f64>,
+    /// By how much each step would lower the loss if the loss were linear in the weights:
+    /// `ρ Σ_b v_b ‖∇_b‖²`, one entry per step. Against the actual decrease it says how far the
+    /// linear picture may be trusted.
+    pub expected_decreases: Vec<f64>,
+    /// `θ` after the last step.
+    pub update: Update<R>,
+    /// What it cost.
+    pub passes: PassCount,
+}
+
+/// Takes full-batch gradient steps on `½ Σ_i (y_i − s_i)²` for the chosen blocks, from `θ = 0`.
+///
+/// ```text
+/// θ_b ← θ_b + ρ v_b Σ_i (y_i − s_i) ∂s_i/∂θ_b
+/// ```
+///
+/// Prompts share what they begin with, in both directions. With `T = 0` the predictions are those
+/// of the model, bit for bit.
+///
+/// # Errors
+///
+/// [`Error::OutOfRange`] or [`Error::SizeMismatch`] for settings outside their range, those of
+/// [`Tape::new`] and [`Layout::shared`], and [`Error::NotFinite`] if the steps diverge.
+pub fn descend<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+    settings: &Steps,
+) -> Result<Descent<R>, Error> {
+    check_positive("step size", settings.step_size)?;
+    let variances = checked_variances(settings.variances.as_deref(), blocks)?;
+    let layout = Layout::shared(task.sequences())?;
+    let mut tape = Tape::new(model, layout, task.labels(), blocks)?;
+    let mut descent = Descent {
+        predictions: Vec::with_capacity(settings.horizon + 1),
+        query_predictions: Vec::with_capacity(settings.horizon + 1),
+        losses: Vec::with_capacity(settings.horizon + 1),
+        expected_decreases: Vec::with_capacity(settings.horizon),
+        update: Update::zeros(model, blocks)?,
+        passes: PassCount::default(),
+    };
+    let mut scratch = Vec::new();
+    let scales: Vec<f64> = variances.iter().map(|v| v * settings.step_size).collect();
+    let mut residuals = descent.record(task, tape.predictions(), 0)?;
+    for step_index in 0..settings.horizon {
+        tape.pull_back(&seeds(&residuals))?;
+        let decrease = add_gradient(&tape, &scales, &mut descent.update, &mut scratch);
+        descent.expected_decreases.push(decrease);
+        residuals = descent.record(task, tape.run(&descent.update)?, step_index + 1)?;
+    }
+    descent.passes = tape.passes();
+    Ok(descent)
+}
+
+impl<R: Real> Descent<R> {
+    /// Appends predictions and loss; returns the residuals.
+    fn record(
+        &mut self,
+        task: &TokenTask,
+        predictions: &[R],
+        steps: usize,
+    ) -> Result<Vec<f64>, Error> {
+        let (predictions, query) = split(finite(predictions, steps)?);
+        let residuals = task.residuals(&predictions);
+        self.losses.push(0.5 * dot(&residuals, &residuals));
+        self.query_predictions.push(query);
+        self.predictions.push(predictions);
+        Ok(residuals)
+    }
+}
+
+/// One weight per example, and none for the query.
+fn seeds<R: Real>(weights: &[f64]) -> Vec<R> {
+    weights.iter().map(|&weight| R::of(weight)).chain([R::ZERO]).collect()
+}
+
+/// `θ_b += scale_b ∇_b`; returns `Σ_b scale_b ‖∇_b‖²`.
+fn add_gradient<R: Real>(
+    tape: &Tape<'_, R>,
+    scales: &[f64],
+    update: &mut Update<R>,
+    scratch: &mut Vec<R>,
+) -> f64 {
+    let mut decrease = 0.0;
+    tape.for_each_factor(|index, inputs, outputs| {
+        let target = &mut update.blocks[index].1;
+        scratch.resize(target.len(), R::ZERO);
+        write_gradient(inputs, outputs, scratch);
+        decrease += scales[index] * dot(scratch, scratch).wide();
+        let scale = R::of(scales[index]);
+        for (target, &slope) in target.iter_mut().zip(&*scratch) {
+            *target += scale * slope;
+        }
+    });
+    decrease
+}
+
+/// What one update did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied<R = f32> {
+    /// Predictions of the leave-one-out prompts.
+    pub predictions: Vec<f64>,
+    /// Prediction for the query.
+    pub query_prediction: f64,
+    /// Predictions of the leave-one-out prompts before it.
+    pub base_predictions: Vec<f64>,
+    /// Prediction for the query before it.
+    pub base_query_prediction: f64,
+    /// `θ`.
+    pub update: Update<R>,
+    /// What it cost.
+    pub passes: PassCount,
+}
+
+/// Applies `θ_b = v_b Σ_i w_i ∂s_i/∂θ_b`, one update that stands for a whole filter.
+///
+/// Any filter's update lies in the span of the examples' derivatives; its weights are
+/// [`Filter::example_weights`](fewstep_core::Filter::example_weights). One backward pass.
+///
+/// # Errors
+///
+/// As [`descend`]; [`Error::SizeMismatch`] unless there is one weight per example.
+pub fn apply_weights<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+    weights: &[f64],
+    variances: Option<&[f64]>,
+) -> Result<Applied<R>, Error> {
+    let (found, expected) = (weights.len(), task.examples());
+    if found != expected {
+        return Err(Error::SizeMismatch { quantity: "example weights", found, expected });
+    }
+    if let Some(&found) = weights.iter().find(|weight| !weight.is_finite()) {
+        return Err(Error::OutOfRange { quantity: "example weight", found, allowed: "finite" });
+    }
+    let scales = checked_variances(variances, blocks)?;
+    apply(model, task, blocks, &scales, |_| Ok(weights.to_vec()))
+}
+
+/// Applies a filter to a task's residuals as one update, `θ = Φᵀ q(K) r`.
+///
+/// `spectrum` is that of the blocks' kernel. This is how averages over horizons and the Bayes
+/// filter are carried out: no number of steps gives them.
+///
+/// # Errors
+///
+/// As [`descend`]; [`Error::Core`] unless the spectrum is one of this task.
+pub fn apply_filter<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+    filter: &dyn Filter,
+    spectrum: &Spectrum,
+) -> Result<Applied<R>, Error> {
+    let scales = vec![1.0; blocks.len()];
+    apply(model, task, blocks, &scales, |residuals| {
+        Ok(filter.example_weights(spectrum, residuals)?)
+    })
+}
+
+/// One update from weights that may depend on the residuals.
+fn apply<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+    scales: &[f64],
+    weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
+) -> Result<Applied<R>, Error> {
+    let mut tape = Tape::new(model, Layout::shared(task.sequences())?, task.labels(), blocks)?;
+    let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
+    let weights = weigh(&task.residuals(&base_predictions))?;
+    tape.pull_back(&seeds(&weights))?;
+    let mut update = Update::zeros(model, blocks)?;
+    add_gradient(&tape, scales, &mut update, &mut Vec::new());
+    let (predictions, query_prediction) = split(finite(tape.run(&update)?, 1)?);
+    let passes = tape.passes();
+    Ok(Applied {
+        predictions,
+        query_prediction,
+        base_predictions,
+        base_query_prediction,
+        update,
+        passes,
+    })
+}
+
+/// The predictions of the leave-one-out prompts, and that for the query.
+fn split(mut predictions: Vec<f64>) -> (Vec<f64>, f64) {
+    let query = predictions.pop().expect("the query is the last sequence");
+    (predictions, query)
+}
+
+/// Predictions of a task under an update made before.
+///
+/// # Errors
+///
+/// As [`descend`].
+pub fn predict_updated<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    update: &Update<R>,
+) -> Result<Vec<f64>, Error> {
+    let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
+    let layout = Layout::shared(task.sequences())?;
+    let mut tape = Tape::new(model, layout, task.labels(), &blocks)?;
+    finite(tape.run(update)?, 1)
+}
+
+/// What steps would do if predictions were linear in the weights: from the geometry alone.
+///
+/// ```text
+/// f ← f + ρK(r − f),   c ← c + ρ k_xᵀ(r − f)                                        (Sec. 4)
+/// ```
+///
+/// Against [`Descent`] it says how far the linear picture may be trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearPath {
+    /// `f`: how far each prediction has moved, after `0, 1, …, T` steps.
+    pub prompt_fits: Vec<Vec<f64>>,
+    /// `c`: how far the query's prediction has moved.
+    pub query_corrections: Vec<f64>,
+}
+
+impl LinearPath {
+    /// Steps under the kernel of the chosen blocks. Variances of blocks belong into the kernel
+    /// ([`Geometry::precondition`](fewstep_core::Geometry::precondition)) and are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for a step size that is not over 0, [`Error::SizeMismatch`] unless
+    /// there is one residual per example, [`Error::Core`] if the block knows no query.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::{Block, Filter, Spectrum};
+    /// use fewstep_engine::{Error, LinearPath, Steps};
+    ///
+    /// // K = 4 and ρ = 1/8: every step closes half of what is left.
+    /// let block = Block::new("head", [vec![4.0]].as_slice())?.with_query(vec![2.0], 1.0)?;
+    /// let path = LinearPath::new(&block, &[1.0], &Steps::new(0.125, 2))?;
+    /// assert_eq!(path.prompt_fits, [[0.0], [0.5], [0.75]]);
+    /// assert_eq!(path.query_corrections, [0.0, 0.25, 0.375]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn new(block: &Block, residuals: &[f64], settings: &Steps) -> Result<Self, Error> {
+        check_positive("step size", settings.step_size)?;
+        let (found, expected) = (residuals.len(), block.examples());
+        if found != expected {
+            return Err(Error::SizeMismatch { quantity: "residuals", found, expected });
+        }
+        let query = block
+            .query()
+            .ok_or(fewstep_core::Error::NoQuery { quantity: "the path of linear steps" })?;
+        let mut path =
+            Self { prompt_fits: vec![vec![0.0; found]], query_corrections: vec![0.0] };
+        let (mut fit, mut correction) = (vec![0.0; found], 0.0);
+        for _ in 0..settings.horizon {
+            let pull: Vec<f64> =
+                residuals.iter().zip(&fit).map(|(r, f)| settings.step_size * (r - f)).collect();
+            correction += dot(&query.coupling, &pull);
+            for (fit, change) in fit.iter_mut().zip(block.kernel().multiply(&pull)?) {
+                *fit += change;
+            }
+            path.prompt_fits.push(fit.clone());
+            path.query_corrections.push(correction);
+        }
+        Ok(path)
+    }
+}
+
+fn checked_variances(variances: Option<&[f64]>, blocks: &[BlockId]) -> Result<Vec<f64>, Error> {
+    let Some(variances) = variances else { return Ok(vec![1.0; blocks.len()]) };
+    let (found, expected) = (variances.len(), blocks.len());
+    if found != expected {
+        return Err(Error::SizeMismatch { quantity: "block variances", found, expected });
+    }
+    for &variance in variances {
+        check_positive("block variance", variance)?;
+    }
+    Ok(variances.to_vec())
+}
+
+fn check_positive(quantity: &'static str, found: f64) -> Result<(), Error> {
+    if found > 0.0 && found.is_finite() {
+        Ok(())
+    } else {
+        Err(Error::OutOfRange { quantity, found, allowed: "finite and over 0" })
+    }
+}

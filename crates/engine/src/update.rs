@@ -1,0 +1,128 @@
+//! An update of a model's weights, kept apart from them, and its file.
+//!
+//! In: the blocks that move. Out: [`Update`], and a safetensors file in which every tensor is
+//! named after its block. A file is not trusted: what does not fit the model is refused.
+
+use crate::blocks::BlockId;
+use crate::error::Error;
+use crate::files;
+use crate::network::{Network, block_size, shape};
+use crate::real::Real;
+use crate::weights::{Weights, check_finite};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, serialize};
+use std::path::Path;
+
+/// The longest header that a file of an update can have, beside its numbers.
+const HEADER: u64 = 1 << 24;
+
+/// `θ`: a change of some blocks of a model's weights.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+///
+/// let config = Config::from_json(
+///     br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4, "n_ctx": 3,
+///          "vocab_size": 5}"#,
+/// )?;
+/// let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// let update = Update::zeros(&model, &choose_blocks("value@all", 1, 2)?)?;
+/// assert_eq!(update.blocks()[1].1, [0.0; 4 * 2]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update<R = f32> {
+    pub(crate) blocks: Vec<(BlockId, Vec<R>)>,
+}
+
+impl<R: Real> Update<R> {
+    /// `θ = 0` for these blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without blocks, [`Error::NoSuchBlock`] or [`Error::DuplicateBlock`] for
+    /// blocks that the model does not have or that are there twice.
+    pub fn zeros(model: &Network<R>, blocks: &[BlockId]) -> Result<Self, Error> {
+        model.check_blocks(blocks)?;
+        let size = |block: &BlockId| block_size(model.config(), block);
+        let blocks = blocks.iter().map(|block| (*block, vec![R::ZERO; size(block)])).collect();
+        Ok(Self { blocks })
+    }
+
+    /// The blocks, each with its change as `[in, out]`, row by row.
+    #[must_use]
+    pub fn blocks(&self) -> &[(BlockId, Vec<R>)] {
+        &self.blocks
+    }
+
+    /// The change of one block, to write to.
+    pub fn block_mut(&mut self, block: BlockId) -> Option<&mut [R]> {
+        let found = self.blocks.iter_mut().find(|(other, _)| *other == block);
+        found.map(|(_, change)| &mut change[..])
+    }
+
+    /// The shape of each block for a model.
+    fn shapes(model: &Network<R>, blocks: &[BlockId]) -> Vec<Vec<usize>> {
+        let head_width = model.config().head_width();
+        let of = |block: &BlockId| {
+            let (rows, columns) = block.place(shape(model.config(), block.kind()), head_width);
+            vec![rows.len(), columns.len()]
+        };
+        blocks.iter().map(of).collect()
+    }
+}
+
+impl Update<f32> {
+    /// Writes the update of a model to a safetensors file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SizeMismatch`] if it belongs to another model, [`Error::WeightNotFinite`] if a
+    /// change is not finite, [`Error::File`] if the file cannot be written.
+    pub fn save(&self, file: &Path, model: &Network<f32>) -> Result<(), Error> {
+        let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
+        model.check_blocks(&names)?;
+        let shapes = Self::shapes(model, &names);
+        let mut tensors = Vec::with_capacity(names.len());
+        for ((block, change), shape) in self.blocks.iter().zip(&shapes) {
+            let (found, expected) = (change.len(), shape.iter().product());
+            if found != expected {
+                return Err(Error::SizeMismatch { quantity: "update", found, expected });
+            }
+            check_finite(file, &block.to_string(), change)?;
+            let bytes: Vec<u8> = change.iter().flat_map(|value| value.to_le_bytes()).collect();
+            tensors.push((block.to_string(), shape.clone(), bytes));
+        }
+        let views = tensors.iter().map(|(name, shape, bytes)| {
+            let view = TensorView::new(Dtype::F32, shape.clone(), bytes);
+            (name, view.expect("there are four bytes for every number"))
+        });
+        let bytes = serialize(views, None).expect("every tensor is valid by itself");
+        files::write(file, &bytes)
+    }
+
+    /// Reads the update of a model from a safetensors file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] or [`Error::FileTooLarge`] if it cannot be read, those of
+    /// [`Weights::from_bytes`] and [`Weights::tensor`], [`Error::BadBlockName`] or
+    /// [`Error::NoSuchBlock`] for a tensor that is no block of the model.
+    pub fn load(file: &Path, model: &Network<f32>) -> Result<Self, Error> {
+        let config = model.config();
+        let width = config.width as u64;
+        let layer = width * (4 * width + 2 * config.inner as u64);
+        let limit = (4 * layer * config.layers as u64).saturating_add(HEADER);
+        let bytes = files::read(file, limit)?;
+        let weights = Weights::from_bytes(&bytes)?;
+        let names: Vec<BlockId> = weights.names().map(str::parse).collect::<Result<_, _>>()?;
+        model.check_blocks(&names)?;
+        let mut blocks = Vec::with_capacity(names.len());
+        for (block, shape) in names.iter().zip(Self::shapes(model, &names)) {
+            blocks.push((*block, weights.tensor(&block.to_string(), &shape)?));
+        }
+        Ok(Self { blocks })
+    }
+}

@@ -1,0 +1,86 @@
+//! Derivatives of the whole model against differences of its own predictions, in `f64`.
+
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod support;
+
+use fewstep_core::Rng;
+use fewstep_engine::{BlockId, Layout, Network, Tape, Update};
+use support::{ALL_KINDS, blocks, norm, random_case};
+
+/// `Σ_i seed_i s_i` at an update.
+fn value(tape: &mut Tape<'_, f64>, update: &Update<f64>, seeds: &[f64]) -> f64 {
+    let predictions = tape.run(update).unwrap();
+    predictions.iter().zip(seeds).map(|(s, seed)| s * seed).sum()
+}
+
+/// A random update of some blocks, of the size of the weights or smaller.
+fn random_update(
+    model: &Network<f64>,
+    chosen: &[BlockId],
+    spread: f64,
+    rng: &mut Rng,
+) -> Update<f64> {
+    let mut update = Update::zeros(model, chosen).unwrap();
+    for &block in chosen {
+        for value in update.block_mut(block).unwrap() {
+            *value = spread * rng.normal();
+        }
+    }
+    update
+}
+
+/// A direction in one block: five-point difference against the gradient, away from θ = 0.
+fn check_blocks(model: &Network<f64>, layout: &Layout, case: u64, chosen: &[BlockId]) {
+    let (_, _, task) = random_case(case);
+    let mut rng = Rng::new(100 + case);
+    let at = random_update(model, chosen, 0.2, &mut rng);
+    let seeds: Vec<f64> = (0..layout.sequences()).map(|_| rng.normal()).collect();
+    let mut tape = Tape::new(model, layout.clone(), task.labels(), chosen).unwrap();
+    tape.run(&at).unwrap();
+    tape.pull_back(&seeds).unwrap();
+    let gradient = tape.gradient().unwrap();
+    for (block, slope) in gradient.blocks() {
+        let direction: Vec<f64> = slope.iter().map(|_| rng.normal()).collect();
+        let width = 2e-4 / norm(&direction);
+        let mut moved = |offset: f64| {
+            let mut update = at.clone();
+            let change = update.block_mut(*block).unwrap();
+            for (change, direction) in change.iter_mut().zip(&direction) {
+                *change += offset * width * direction;
+            }
+            value(&mut tape, &update, &seeds)
+        };
+        let difference = moved(-2.0) - 8.0 * moved(-1.0) + 8.0 * moved(1.0) - moved(2.0);
+        let found: f64 = slope.iter().zip(&direction).map(|(a, b)| a * b).sum();
+        let gap = (found - difference / (12.0 * width)).abs();
+        // Rounding of the predictions over the width, and the fifth derivative.
+        let allowed = 1e-10 * norm(&direction) * (1.0 + norm(slope));
+        assert!(gap <= allowed, "case {case}, {block}: off by {gap:e}, allowed {allowed:e}");
+    }
+}
+
+#[test]
+fn gradients_of_every_kind_and_layer_match_differences() {
+    for case in 0..4 {
+        let (config, parameters, task) = random_case(case);
+        let model = Network::new(&config, parameters).unwrap();
+        for layout in [Layout::plain(task.sequences()), Layout::shared(task.sequences())] {
+            let layout = layout.unwrap();
+            check_blocks(&model, &layout, case, &blocks(ALL_KINDS, &config));
+        }
+    }
+}
+
+/// One kind at a time: the adjoint stops as early as that kind allows, in every layer.
+#[test]
+fn gradients_match_differences_when_the_adjoint_stops_early() {
+    let (config, parameters, task) = random_case(7);
+    let model = Network::new(&config, parameters).unwrap();
+    let layout = Layout::shared(task.sequences()).unwrap();
+    for kind in ["value", "output", "query", "key", "mlp-up", "mlp-down"] {
+        for layers in ["0..1", "1..2", "last1", "last2", "all"] {
+            check_blocks(&model, &layout, 7, &blocks(&format!("{kind}@{layers}"), &config));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What the tests of passes share: fixtures, random small models, and one way to say "close".
+#![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+use fewstep_core::Rng;
+use fewstep_engine::{
+    BlockId, Config, Labels, Layer, Linear, Network, Norm, Parameters, Real, TokenTask,
+    choose_blocks,
+};
+use safetensors::SafeTensors;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub(crate) const ALL_KINDS: &str = "value,output,query,key,mlp-up,mlp-down@all";
+
+pub(crate) fn fixture(folder: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(folder)
+}
+
+/// A reference file: its float tensors, its token lists, its provenance.
+pub(crate) struct Reference {
+    pub(crate) floats: BTreeMap<String, Vec<f64>>,
+    pub(crate) tokens: BTreeMap<String, (Vec<usize>, Vec<i64>)>,
+    pub(crate) provenance: serde_json::Value,
+}
+
+impl Reference {
+    pub(crate) fn read(folder: &str, task: &str) -> Self {
+        let file = fixture(folder).join(format!("reference-{task}.safetensors"));
+        let bytes = std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+        let metadata = header.metadata().clone().unwrap();
+        let provenance = serde_json::from_str(&metadata["provenance"]).unwrap();
+        let (mut floats, mut tokens) = (BTreeMap::new(), BTreeMap::new());
+        for (name, tensor) in SafeTensors::deserialize(&bytes).unwrap().iter() {
+            let words = tensor.data().as_chunks::<8>().0.iter();
+            if tensor.dtype() == safetensors::Dtype::F64 {
+                floats.insert(name.to_owned(), words.map(|w| f64::from_le_bytes(*w)).collect());
+            } else {
+                let ids = words.map(|w| i64::from_le_bytes(*w)).collect();
+                tokens.insert(name.to_owned(), (tensor.shape().to_vec(), ids));
+            }
+        }
+        Self { floats, tokens, provenance }
+    }
+
+    pub(crate) fn ids(&self, name: &str) -> Vec<u32> {
+        let known = self.tokens[name].1.iter().filter(|&&id| id >= 0);
+        known.map(|&id| u32::try_from(id).unwrap()).collect()
+    }
+
+    /// The task as the reference has it, in tokens.
+    pub(crate) fn task(&self) -> TokenTask {
+        let (shape, ids) = &self.tokens["prompt_tokens"];
+        let prompts = ids.chunks_exact(shape[1]).map(|row| {
+            row.iter().filter(|&&id| id >= 0).map(|&id| u32::try_from(id).unwrap()).collect()
+        });
+        let labels =
+            Labels::new(self.ids("label_tokens"), self.floats["label_values"].clone()).unwrap();
+        TokenTask::new(
+            prompts.collect(),
+            self.ids("query_tokens"),
+            labels,
+            self.floats["targets"].clone(),
+        )
+        .unwrap()
+    }
+}
+
+pub(crate) fn load<R: Real>(folder: &str) -> Network<R> {
+    let directory = fixture(folder);
+    let config = Config::load(&directory).unwrap();
+    Network::new(&config, Parameters::load(&directory, &config).unwrap()).unwrap()
+}
+
+pub(crate) fn blocks(text: &str, config: &Config) -> Vec<BlockId> {
+    choose_blocks(text, config.layers, config.heads).unwrap()
+}
+
+/// A small random model and a task for it; lengths and shared beginnings differ.
+pub(crate) fn random_case(seed: u64) -> (Config, Parameters, TokenTask) {
+    let mut rng = Rng::new(seed);
+    let config = Config {
+        layers: 3,
+        heads: 2,
+        width: 6,
+        inner: 10,
+        positions: 16,
+        vocabulary: 11,
+        norm_epsilon: 1e-5,
+        tied: seed.is_multiple_of(2),
+        bos: None,
+    };
+    let parameters = random_parameters(&config, &mut rng);
+    let prompts = [
+        vec![1, 2, 3, 4, 5],
+        vec![1, 2, 3, 6],
+        vec![7, 8, 3, 4, 5, 9, 1],
+        vec![7, 8],
+        vec![1, 2, 3, 4, 5, 9, 10],
+    ];
+    let (query, leave_one_out) = prompts.split_last().unwrap();
+    let labels = Labels::new(vec![2, 9, 4], vec![-0.5, 0.25, 1.0]).unwrap();
+    let targets = vec![0.3, -0.4, 1.0, 0.1];
+    let task = TokenTask::new(leave_one_out.to_vec(), query.clone(), labels, targets).unwrap();
+    (config, parameters, task)
+}
+
+fn random_parameters(config: &Config, rng: &mut Rng) -> Parameters {
+    let Config { width, inner, .. } = *config;
+    let mut vector = |size: usize, mean: f64, spread: f64| -> Vec<f32> {
+        (0..size).map(|_| f32::of(mean + spread * rng.normal())).collect()
+    };
+    let token_embedding = vector(config.vocabulary * width, 0.0, 0.6);
+    let position_embedding = vector(config.positions * width, 0.0, 0.4);
+    let mut layers = Vec::new();
+    for _ in 0..config.layers {
+        let mut norm =
+            || Norm { scale: vector(width, 1.0, 0.3), shift: vector(width, 0.0, 0.3) };
+        let (attention_norm, mlp_norm) = (norm(), norm());
+        let mut linear = |inputs: usize, outputs: usize| Linear {
+            weight: vector(inputs * outputs, 0.0, 0.5),
+            bias: vector(outputs, 0.0, 0.3),
+        };
+        layers.push(Layer {
+            attention_norm,
+            attention_input: linear(width, 3 * width),
+            attention_output: linear(width, width),
+            mlp_norm,
+            mlp_up: linear(width, inner),
+            mlp_down: linear(inner, width),
+        });
+    }
+    let final_norm = Norm { scale: vector(width, 1.0, 0.3), shift: vector(width, 0.0, 0.3) };
+    let unembedding = (!config.tied).then(|| vector(config.vocabulary * width, 0.0, 0.6));
+    Parameters { token_embedding, position_embedding, layers, final_norm, unembedding }
+}
+
+pub(crate) fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
+/// Asserts that two lists differ by at most `tolerance` times the norm of the expected one.
+#[track_caller]
+pub(crate) fn assert_near(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}: sizes");
+    let gaps: Vec<f64> = found.iter().zip(expected).map(|(a, b)| a - b).collect();
+    let (gap, scale) = (norm(&gaps), norm(expected));
+    assert!(gap <= tolerance * scale, "{what}: off by {gap:e} of {scale:e}");
+}
+
+pub(crate) fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|value| value.to_bits()).collect()
+}

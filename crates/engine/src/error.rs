@@ -593,6 +593,69 @@ pub enum Error {
         limit: usize,
     },
 
+    // Pretraining.
+    /// A target stands at a position that its sequence does not have.
+    #[error(
+        "sequence {sequence} has a target at position {position}, but only {length} tokens; \
+         positions are counted from 0"
+    )]
+    TargetOutOfRange {
+        /// The sequence, counted from 0.
+        sequence: usize,
+        /// Where the target stands.
+        position: usize,
+        /// Number of tokens of the sequence.
+        length: usize,
+    },
+    /// The loss or its gradient is NaN or infinite.
+    #[error(
+        "after {steps} steps the loss is {loss} and the gradient has norm {gradient_norm}; both \
+         must be finite: lower the learning rate or the largest gradient norm"
+    )]
+    Diverged {
+        /// How many steps had been taken.
+        steps: usize,
+        /// The loss.
+        loss: f64,
+        /// The norm of its gradient.
+        gradient_norm: f64,
+    },
+    /// A file that is read as a checkpoint of a training run is not one.
+    #[error("{} is no checkpoint of a training run: its metadata has no {entry:?}; to read a \
+         model, load it as weights", file.display())]
+    NotACheckpoint {
+        /// The file.
+        file: PathBuf,
+        /// The entry of the metadata that is missing.
+        entry: &'static str,
+    },
+    /// A checkpoint belongs to a training run with other settings.
+    #[error("{}: {setting} of the saved run is {found}, but {expected} was asked for; give the \
+         same or start anew", file.display())]
+    OtherRun {
+        /// The file.
+        file: PathBuf,
+        /// The setting that differs.
+        setting: String,
+        /// Its value in the file, or `absent`.
+        found: String,
+        /// The value that was asked for, or `absent`.
+        expected: String,
+    },
+    /// A running mean of squared gradients is negative.
+    #[error("{}: tensor {tensor:?} has the entry {value} at position {index}; means of squares \
+         are at least 0: the file is damaged", file.display())]
+    NegativeMoment {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Where the entry stands, counted from 0, row by row.
+        index: usize,
+        /// The entry.
+        value: f32,
+    },
+
     // Passes.
     /// Something that must hold at least one entry holds none.
     #[error("{quantity} is empty; give at least one entry")]

@@ -5,7 +5,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAcce
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 use std::path::{Component, Path};
 
@@ -42,7 +42,9 @@ pub(crate) fn read(file: &Path, limit: u64) -> Result<Vec<u8>, Error> {
 pub(crate) fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
-    fs::write(&partial, bytes).map_err(refused(file, "write"))?;
+    let mut opened = File::create(&partial).map_err(refused(file, "write"))?;
+    opened.write_all(bytes).map_err(refused(file, "write"))?;
+    opened.sync_all().map_err(refused(file, "write"))?;
     fs::rename(&partial, file).map_err(refused(file, "write"))
 }
 

@@ -21,6 +21,7 @@ mod operator;
 mod ops;
 mod parameters;
 mod passes;
+mod pretrain;
 mod prompt;
 mod real;
 mod steps;
@@ -44,6 +45,7 @@ pub use observe::{Observation, TokenTask, memory_plan, observe, observe_single_p
 pub use operator::KernelOperator;
 pub use parameters::{Layer, Linear, Norm, Parameters, Precision};
 pub use passes::PassCount;
+pub use pretrain::{Batch, Gradients, PretrainSettings, Pretraining, StepReport};
 pub use prompt::{PromptSettings, Prompts};
 pub use real::Real;
 pub use steps::{

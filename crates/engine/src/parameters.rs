@@ -96,11 +96,11 @@ pub enum Precision {
 }
 
 const UNEMBEDDING: &str = "lm_head.weight";
-const PREFIX: &str = "transformer.";
+pub(crate) const PREFIX: &str = "transformer.";
 
 /// Name and shape of every tensor of a model, in the order of [`Parameters::tensors`]; the names
 /// are without prefix.
-fn layout(config: &Config) -> Vec<(String, Vec<usize>)> {
+pub(crate) fn layout(config: &Config) -> Vec<(String, Vec<usize>)> {
     let &Config { layers, width, inner, positions, vocabulary, .. } = config;
     let mut names = vec![
         ("wte.weight".to_owned(), vec![vocabulary, width]),
@@ -234,7 +234,7 @@ impl Parameters {
     }
 
     /// Parameters from tensors in the order of [`layout`].
-    fn from_tensors(tensors: Vec<Vec<f32>>, config: &Config) -> Self {
+    pub(crate) fn from_tensors(tensors: Vec<Vec<f32>>, config: &Config) -> Self {
         let mut tensors = tensors.into_iter();
         let mut next = || tensors.next().expect("layout lists every tensor of the model");
         let token_embedding = next();
@@ -255,7 +255,7 @@ impl Parameters {
     }
 
     /// The tensors in the order of [`layout`].
-    fn tensors(&self) -> Vec<&[f32]> {
+    pub(crate) fn tensors(&self) -> Vec<&[f32]> {
         let mut tensors: Vec<&[f32]> = vec![&self.token_embedding, &self.position_embedding];
         for layer in &self.layers {
             tensors.extend([&layer.attention_norm.scale[..], &layer.attention_norm.shift]);
@@ -373,15 +373,15 @@ fn check_names(
 }
 
 /// A name with the prefix that the body of the model carries; the output embedding has none.
-fn full_name(prefix: &str, name: &str) -> String {
+pub(crate) fn full_name(prefix: &str, name: &str) -> String {
     if name == UNEMBEDDING { name.to_owned() } else { format!("{prefix}{name}") }
 }
 
 /// A tensor on its way into a file.
-struct Stored<'a> {
-    shape: Vec<usize>,
-    values: &'a [f32],
-    precision: Precision,
+pub(crate) struct Stored<'a> {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: &'a [f32],
+    pub(crate) precision: Precision,
 }
 
 impl View for Stored<'_> {

@@ -17,13 +17,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The longest header, and the longest index, that are read.
-const LONGEST_HEADER: u64 = 1 << 24;
+pub(crate) const LONGEST_HEADER: u64 = 1 << 24;
 
 /// The most shards that one model may have.
 const MOST_SHARDS: usize = 1024;
 
 /// The bytes in front of the header, which hold its length.
-const LENGTH_BYTES: usize = 8;
+pub(crate) const LENGTH_BYTES: usize = 8;
 
 const WHOLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -190,7 +190,12 @@ impl<'a> Weights<'a> {
     ///
     /// Those of [`Weights::open`] that concern a single file.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
-        let origin = PathBuf::from(WHOLE);
+        Self::of_file(Path::new(WHOLE), bytes)
+    }
+
+    /// The tensors in the bytes of one safetensors file; `file` is its name in messages.
+    pub(crate) fn of_file(file: &Path, bytes: &'a [u8]) -> Result<Self, Error> {
+        let origin = file.to_path_buf();
         let mut weights =
             Self { origin: origin.clone(), files: Vec::new(), tensors: BTreeMap::new() };
         weights.add_bytes(origin, Bytes::Borrowed(bytes))?;

@@ -125,18 +125,46 @@ impl AttentionPlan {
 
     /// What one query attends to: its probabilities, head by head.
     pub(crate) fn row<'a, R>(&self, probabilities: &'a [R], query: usize) -> Vec<&'a [R]> {
-        let group = self.groups.iter().find(|group| group.queries.contains(&query));
-        let group = group.expect("every query belongs to a group");
-        let index = query - group.queries.start;
-        (0..self.heads)
-            .map(|head| {
-                let part = &probabilities[group.probabilities(self.heads, head)];
-                &part[index * group.keys..][..group.seen(index)]
-            })
-            .collect()
+        (0..self.heads).map(|head| self.head_row(probabilities, query, head)).collect()
     }
 
-    fn width(&self) -> usize {
+    /// What one query of one head attends to: a probability for each key that it sees.
+    fn head_row<'a, R>(&self, probabilities: &'a [R], query: usize, head: usize) -> &'a [R] {
+        // Groups follow each other.
+        let group = self.groups.partition_point(|group| group.queries.end <= query);
+        let group = &self.groups[group];
+        let index = query - group.queries.start;
+        let part = &probabilities[group.probabilities(self.heads, head)];
+        &part[index * group.keys..][..group.seen(index)]
+    }
+
+    /// Copies probabilities from a plan on which `sources[i]` sees what query `i` sees here;
+    /// without `sources`, query `i`.
+    pub(crate) fn copy_probabilities<R: Real>(
+        &self,
+        target: &mut [R],
+        other: &Self,
+        probabilities: &[R],
+        sources: Option<&[usize]>,
+    ) {
+        for group in &self.groups {
+            for head in 0..self.heads {
+                let target = &mut target[group.probabilities(self.heads, head)];
+                for (query, row) in
+                    group.queries.clone().zip(target.chunks_exact_mut(group.keys))
+                {
+                    let source = sources.map_or(query, |sources| sources[query]);
+                    let seen = other.head_row(probabilities, source, head);
+                    let (own, unseen) = row.split_at_mut(seen.len());
+                    own.copy_from_slice(seen);
+                    unseen.fill(R::ZERO);
+                }
+            }
+        }
+    }
+
+    /// Numbers per row, all heads together.
+    pub(crate) fn width(&self) -> usize {
         self.heads * self.head_width
     }
 

@@ -782,6 +782,17 @@ pub enum Error {
         /// The block's name.
         block: String,
     },
+    /// Observing would hold more memory than it may.
+    #[error(
+        "observing needs about {needed} bytes beside the model, but at most {limit} are \
+         allowed; use fewer or shorter examples or fewer blocks, or raise the limit"
+    )]
+    TooMuchMemory {
+        /// What it would hold at once, in bytes.
+        needed: u64,
+        /// What it may hold.
+        limit: u64,
+    },
     /// A prediction is NaN or infinite.
     #[error(
         "prediction {sequence} is not finite after {steps} steps; take a smaller step size, or \

@@ -1,6 +1,6 @@
 //! Kernels from the factors of derivatives: which prompts an update of a block moves together.
 //!
-//! In: a [`Tape`](crate::Tape) on which the adjoint was run with all seeds 1 and nothing shared.
+//! In: a [`Tape`](crate::Tape) on which the adjoint was run with all seeds 1, apart.
 //! Out: per block the Gram matrix of the derivatives of all predictions. The derivative of
 //! prediction `i` for a block is `Σ_t a_it b_itᵀ`: inputs of its matrix, adjoints of the outputs.
 //!
@@ -33,7 +33,7 @@ pub enum KernelForm {
 }
 
 /// Numbers that the explicit form holds at once, at least one row of every derivative.
-const EXPLICIT_BUFFER: usize = 1 << 20;
+pub(crate) const EXPLICIT_BUFFER: usize = 1 << 20;
 
 /// The factors of the blocks of one matrix.
 struct MatrixFactors<'a, R> {

@@ -61,6 +61,13 @@ impl<R: Real> LayerTape<R> {
             activated: if keep_activated { zeros(asked * inner) } else { Vec::new() },
         }
     }
+
+    /// Without what only the factors need.
+    pub(crate) fn for_adjoint(sizes: &LayerSizes) -> Self {
+        let mut tape = Self::new(sizes, false);
+        tape.mixed = Vec::new();
+        tape
+    }
 }
 
 /// The sizes of the buffers of a layer.

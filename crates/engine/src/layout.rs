@@ -129,6 +129,26 @@ impl Layout {
         self.segments.push(Segment { rows: first..self.tokens.len(), ancestors });
     }
 
+    /// The same sequences, each by itself, and the row that each of its rows is a copy of.
+    pub(crate) fn separated(&self) -> (Self, Vec<usize>) {
+        let mut layout = Self {
+            tokens: Vec::new(),
+            positions: Vec::new(),
+            segments: Vec::new(),
+            readouts: Vec::new(),
+            lengths: self.lengths.clone(),
+        };
+        let mut rows = Vec::new();
+        for sequence in 0..self.sequences() {
+            let first = rows.len();
+            rows.extend(self.seen_by(sequence).into_iter().flatten());
+            let tokens: Vec<u32> = rows[first..].iter().map(|&row| self.tokens[row]).collect();
+            layout.push(&tokens, Vec::new(), 0);
+            layout.readouts.push((rows.len() - 1, sequence));
+        }
+        (layout, rows)
+    }
+
     /// Number of tokens that are computed.
     ///
     /// # Examples
@@ -279,6 +299,19 @@ mod tests {
             beginnings.sort_unstable();
             beginnings.dedup();
             assert_eq!(layout.rows(), beginnings.len(), "{sequences:?}");
+        }
+    }
+
+    #[test]
+    fn a_tree_is_taken_apart_into_its_sequences() {
+        for sequences in cases() {
+            let tree = Layout::shared(&sequences).unwrap();
+            let (plain, rows) = tree.separated();
+            assert_eq!(plain, Layout::plain(&sequences).unwrap());
+            let found: Vec<(u32, usize)> =
+                rows.iter().map(|&row| (tree.tokens()[row], tree.positions()[row])).collect();
+            let expected = sequences.iter().flat_map(|s| s.iter().copied().zip(0..));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{sequences:?}");
         }
     }
 

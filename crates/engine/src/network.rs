@@ -117,16 +117,7 @@ impl<R: Real> Network<R> {
 
     /// `Err` unless there are blocks, each once, and the model has them.
     pub(crate) fn check_blocks(&self, blocks: &[BlockId]) -> Result<(), Error> {
-        if blocks.is_empty() {
-            return Err(Error::Empty { quantity: "list of blocks" });
-        }
-        let &Config { layers, heads, .. } = &self.config;
-        for block in blocks {
-            if block.layer() >= layers || block.head().is_some_and(|head| head >= heads) {
-                return Err(Error::NoSuchBlock { block: block.to_string(), layers, heads });
-            }
-        }
-        check_distinct(blocks)
+        check_blocks(&self.config, blocks)
     }
 
     /// Token plus position, for every row of a layout: `stream [rows, width]`.
@@ -185,6 +176,20 @@ impl<R: Real> Network<R> {
     }
 }
 
+/// `Err` unless there are blocks, each once, and a model of these sizes has them.
+pub(crate) fn check_blocks(config: &Config, blocks: &[BlockId]) -> Result<(), Error> {
+    if blocks.is_empty() {
+        return Err(Error::Empty { quantity: "list of blocks" });
+    }
+    let &Config { layers, heads, .. } = config;
+    for block in blocks {
+        if block.layer() >= layers || block.head().is_some_and(|head| head >= heads) {
+            return Err(Error::NoSuchBlock { block: block.to_string(), layers, heads });
+        }
+    }
+    check_distinct(blocks)
+}
+
 /// Number of inputs and outputs of a matrix.
 pub(crate) fn shape(config: &Config, kind: BlockKind) -> (usize, usize) {
     match kind {
@@ -192,6 +197,64 @@ pub(crate) fn shape(config: &Config, kind: BlockKind) -> (usize, usize) {
         BlockKind::MlpDown => (config.inner, config.width),
         _ => (config.width, config.width),
     }
+}
+
+impl Network<f32> {
+    /// The parameters that it was made of.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// let config = Config::from_json(json)?;
+    /// let mut parameters = Parameters::zeros(&config)?;
+    /// parameters.layers[0].attention_input.weight[5] = 1.0;
+    /// let model: Network = Network::new(&config, parameters.clone())?;
+    /// assert_eq!(model.parameters(), parameters);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn parameters(&self) -> Parameters {
+        Parameters {
+            token_embedding: self.token_embedding.clone(),
+            position_embedding: self.position_embedding.clone(),
+            layers: self.layers.iter().map(|layer| layer.joined(self.config.width)).collect(),
+            final_norm: plain_norm(&self.final_norm),
+            unembedding: self.unembedding.clone(),
+        }
+    }
+}
+
+impl LayerWeights<f32> {
+    /// As a checkpoint has them, with queries, keys and values side by side.
+    fn joined(&self, width: usize) -> Layer {
+        let [values, output, queries, keys, up, down] = &self.matrices;
+        let parts = [queries, keys, values];
+        let rows = (0..width).flat_map(|row| {
+            parts.iter().flat_map(move |part| &part.weight[row * width..(row + 1) * width])
+        });
+        let whole = |linear: &Linear<f32>| crate::parameters::Linear {
+            weight: linear.weight.clone(),
+            bias: linear.bias.clone(),
+        };
+        Layer {
+            attention_norm: plain_norm(&self.attention_norm),
+            attention_input: crate::parameters::Linear {
+                weight: rows.copied().collect(),
+                bias: parts.iter().flat_map(|part| &part.bias).copied().collect(),
+            },
+            attention_output: whole(output),
+            mlp_norm: plain_norm(&self.mlp_norm),
+            mlp_up: whole(up),
+            mlp_down: whole(down),
+        }
+    }
+}
+
+fn plain_norm(norm: &NormWeights<f32>) -> Norm {
+    Norm { scale: norm.scale.clone(), shift: norm.shift.clone() }
 }
 
 impl<R: Real> LayerWeights<R> {
@@ -253,7 +316,7 @@ fn transpose<R: Real>(values: &[R], rows: usize, columns: usize) -> Vec<R> {
 }
 
 /// `Err(Error::SizeMismatch)` for the first parameter of another size than it should have.
-fn check_sizes(config: &Config, parameters: &Parameters) -> Result<(), Error> {
+pub(crate) fn check_sizes(config: &Config, parameters: &Parameters) -> Result<(), Error> {
     let &Config { layers, width, inner, positions, vocabulary, tied, .. } = config;
     let check = |quantity, found: usize, expected: usize| {
         if found == expected {

@@ -4,11 +4,10 @@
 //! [`Geometry`] is all that the decision looks at.
 
 use crate::blocks::{BlockId, BlockKind};
-use crate::config::Config;
 use crate::error::Error;
 use crate::factors::{KernelForm, kernels, single_position_kernels};
 use crate::layout::Layout;
-use crate::network::{Labels, Network, shape};
+use crate::network::{Labels, Network};
 use crate::passes::PassCount;
 use crate::prompt::Prompts;
 use crate::real::Real;
@@ -122,11 +121,13 @@ pub struct Observation {
 
 /// Looks at a task: base predictions, residuals and the kernels of the candidate blocks.
 ///
-/// One forward and one backward pass over `n + 1` sequences serve all blocks and the query.
+/// One forward and one backward pass over `n + 1` sequences serve all blocks and the query. On
+/// the way forward prompts share what they begin with, as they do when the model
+/// [acts](crate::descend): its predictions before any step are these, bit for bit.
 ///
 /// # Errors
 ///
-/// Those of [`Tape::new`] and [`Layout::plain`]; [`Error::NotFinite`] if a prediction is not;
+/// Those of [`Tape::new`] and [`Layout::shared`]; [`Error::NotFinite`] if a prediction is not;
 /// [`Error::Core`] if the geometry is refused.
 pub fn observe<R: Real>(
     model: &Network<R>,
@@ -134,8 +135,8 @@ pub fn observe<R: Real>(
     blocks: &[BlockId],
     form: KernelForm,
 ) -> Result<Observation, Error> {
-    let layout = Layout::plain(&task.sequences)?;
-    let mut tape = Tape::new(model, layout, &task.labels, blocks)?;
+    let layout = Layout::shared(&task.sequences)?;
+    let mut tape = Tape::separate(model, layout, &task.labels, blocks)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
     let kernels = kernels(&tape, form)?;
@@ -159,7 +160,8 @@ pub fn observe_single_position<R: Real>(
         block.head().and_then(|head| BlockId::of_head(BlockKind::Output, block.layer(), head))
     });
     let all: Vec<BlockId> = blocks.iter().copied().chain(outputs).collect();
-    let mut tape = Tape::new(model, Layout::plain(&task.sequences)?, &task.labels, &all)?;
+    let layout = Layout::shared(&task.sequences)?;
+    let mut tape = Tape::separate(model, layout, &task.labels, &all)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
     let kernels = single_position_kernels(&tape, blocks);
@@ -196,48 +198,4 @@ pub(crate) fn finite<R: Real>(predictions: &[R], steps: usize) -> Result<Vec<f64
         Some(sequence) => Err(Error::NotFinite { sequence, steps }),
         None => Ok(predictions.iter().map(|prediction| prediction.wide()).collect()),
     }
-}
-
-/// How many bytes observing will hold at once, beside the model, before anything is allocated.
-///
-/// `lengths` are the tokens of each sequence, the query's included; `number` is the size of one
-/// number in bytes (4 for `f32`). The count is of the large buffers and saturates.
-#[must_use]
-pub fn memory_plan(
-    config: &Config,
-    lengths: &[usize],
-    blocks: &[BlockId],
-    number: usize,
-) -> u64 {
-    let rows = lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length)) as f64;
-    let squares: f64 = lengths.iter().map(|&length| (length as f64).powi(2)).sum();
-    let (sequences, width, inner) =
-        (lengths.len() as f64, config.width as f64, config.inner as f64);
-    let (heads, last) = (config.heads as f64, config.layers.saturating_sub(1));
-    let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
-    let layer_size = |asked: f64, scores: f64| {
-        rows * (3.0 * width + 1.0) + asked * (3.0 * width + inner + 1.0) + heads * scores
-    };
-    let mut total = if lowest > 0 { layer_size(rows, squares) } else { 0.0 };
-    for layer in lowest..config.layers {
-        let (asked, scores) = if layer == last { (sequences, rows) } else { (rows, squares) };
-        total += layer_size(asked, scores);
-        for kind in BlockKind::ALL {
-            if blocks.iter().any(|block| (block.layer(), block.kind()) == (layer, kind)) {
-                let full = matches!(kind, BlockKind::Value | BlockKind::Key);
-                let kept = if full { rows } else { asked };
-                let also = if kind == BlockKind::MlpDown { inner } else { 0.0 };
-                total += kept * (shape(config, kind).1 as f64 + also);
-            }
-        }
-    }
-    // Streams and scratch of both directions, the inputs of one matrix, token products.
-    let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
-    total += rows * (8.0 * width + 2.0 * inner) + rows * width.max(inner) + longest * longest;
-    total += 2.0 * longest * rows;
-    let bytes = total * number as f64;
-    // A float-to-integer conversion saturates.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let bytes = bytes.ceil() as u64;
-    bytes
 }

@@ -37,8 +37,8 @@ impl<'m, R: Real> KernelOperator<'m, R> {
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let layout = Layout::plain(task.sequences())?;
-        let mut tape = Tape::new(model, layout, task.labels(), blocks)?;
+        let layout = Layout::shared(task.sequences())?;
+        let mut tape = Tape::separate(model, layout, task.labels(), blocks)?;
         let predictions = finite(tape.predictions(), 0)?;
         tape.pull_back(&vec![R::ONE; predictions.len()])?;
         let residuals = task.residuals(&predictions);

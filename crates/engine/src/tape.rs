@@ -5,50 +5,25 @@
 //! derivative. Layers below the lowest block are computed once and remembered by their result
 //! alone. Running again after an update allocates nothing.
 
-use crate::attention::AttentionPlan;
 use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
 use crate::gpt2::{
-    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerSizes, LayerTape, Scratch, Valid,
-    gather, scatter_add,
+    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, Scratch, Valid, gather,
+    scatter_add,
 };
 use crate::layout::Layout;
 use crate::network::{Labels, Network, Overlay, block_size};
-use crate::ops::{View, ViewMut, Write, affine, product};
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::update::Update;
-use std::borrow::Cow;
-use std::ops::Range;
 
+mod factors;
+mod plans;
 mod readout;
 
+pub(crate) use factors::write_gradient;
+use plans::{Plans, Separate};
 use readout::Readout;
-
-/// Who attends to what in which layer.
-#[derive(Debug)]
-struct Plans {
-    everywhere: AttentionPlan,
-    at_readouts: AttentionPlan,
-    readouts: Vec<usize>,
-    last: usize,
-}
-
-impl Plans {
-    fn of(&self, layer: usize) -> &AttentionPlan {
-        if layer == self.last { &self.at_readouts } else { &self.everywhere }
-    }
-
-    fn pass<'a, R>(
-        &'a self,
-        model: &'a Network<R>,
-        overlay: &'a Overlay<R>,
-        layer: usize,
-    ) -> LayerPass<'a, R> {
-        let readouts = (layer == self.last).then_some(&self.readouts[..]);
-        LayerPass { model, overlay, layer, plan: self.of(layer), readouts }
-    }
-}
 
 /// The stream between layers, `[rows, width]`, and after the last one, `[sequences, width]`.
 #[derive(Debug)]
@@ -57,12 +32,23 @@ struct Streams<R> {
     asked: Vec<R>,
 }
 
+impl<R: Real> Streams<R> {
+    fn new(layout: &Layout, width: usize) -> Self {
+        Self {
+            rows: vec![R::ZERO; layout.rows() * width],
+            asked: vec![R::ZERO; layout.sequences() * width],
+        }
+    }
+}
+
 /// What a forward pass remembers.
 #[derive(Debug)]
 pub struct Tape<'m, R = f32> {
     model: &'m Network<R>,
-    layout: Layout,
+    /// Of the forward pass.
     plans: Plans,
+    /// What keeps sequences apart on the way back, if they are not to be added up.
+    separate: Option<Separate<R>>,
     blocks: Vec<BlockId>,
     lowest: usize,
     depth: Depth,
@@ -110,6 +96,21 @@ impl<'m, R: Real> Tape<'m, R> {
         Self::start(model, layout, labels, blocks)
     }
 
+    /// As [`Tape::new`], but the adjoint keeps sequences apart, whatever they share on the layout.
+    ///
+    /// Every token goes forward once and backward once for each sequence that it belongs to.
+    pub(crate) fn separate(
+        model: &'m Network<R>,
+        layout: Layout,
+        labels: &Labels,
+        blocks: &[BlockId],
+    ) -> Result<Self, Error> {
+        let mut tape = Self::new(model, layout, labels, blocks)?;
+        let (layout, lowest) = (&tape.plans.layout, tape.lowest);
+        tape.separate = Some(Separate::new(layout, model.config(), lowest));
+        Ok(tape)
+    }
+
     fn start(
         model: &'m Network<R>,
         layout: Layout,
@@ -133,13 +134,6 @@ impl<'m, R: Real> Tape<'m, R> {
     ) -> Self {
         let config = model.config();
         let (rows, sequences, width) = (layout.rows(), layout.sequences(), config.width);
-        let (heads, head_width) = (config.heads, config.head_width());
-        let plans = Plans {
-            everywhere: AttentionPlan::everywhere(&layout, heads, head_width),
-            at_readouts: AttentionPlan::at_readouts(&layout, heads, head_width),
-            readouts: layout.readout_rows().collect(),
-            last: config.layers - 1,
-        };
         let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
         let depths = blocks.iter().filter(|block| block.layer() == lowest);
         let zeros = |size: usize| vec![R::ZERO; size];
@@ -148,7 +142,7 @@ impl<'m, R: Real> Tape<'m, R> {
             depth: depths.map(|b| Depth::of(b.kind())).max().unwrap_or(Depth::MlpDown),
             lowest,
             input: zeros(rows * width),
-            streams: Streams { rows: zeros(rows * width), asked: zeros(sequences * width) },
+            streams: Streams::new(&layout, width),
             layers: Vec::new(),
             adjoints: Vec::new(),
             scratch: Scratch {
@@ -163,26 +157,16 @@ impl<'m, R: Real> Tape<'m, R> {
             valid: Valid::default(),
             passes: PassCount::default(),
             blocks: blocks.to_vec(),
-            layout,
-            plans,
+            plans: Plans::new(layout, config),
+            separate: None,
         };
         tape.layers = (lowest..config.layers)
             .map(|layer| {
-                LayerTape::new(&tape.sizes(layer), tape.needs(layer, BlockKind::MlpDown))
+                let sizes = tape.plans.sizes(layer, config);
+                LayerTape::new(&sizes, tape.needs(layer, BlockKind::MlpDown))
             })
             .collect();
         tape
-    }
-
-    fn sizes(&self, layer: usize) -> LayerSizes {
-        let (config, plan) = (self.model.config(), self.plans.of(layer));
-        LayerSizes {
-            rows: self.layout.rows(),
-            asked: plan.queries(),
-            width: config.width,
-            inner: config.inner,
-            probabilities: plan.probabilities(),
-        }
     }
 
     /// Whether a block of this kind and layer is asked for.
@@ -192,14 +176,9 @@ impl<'m, R: Real> Tape<'m, R> {
 
     /// From the tokens to the stream at the lowest layer; nothing else is kept.
     fn run_lower_layers(&mut self) {
-        self.model.embed(&self.layout, &mut self.streams.rows);
+        self.model.embed(&self.plans.layout, &mut self.streams.rows);
         if self.lowest > 0 {
-            let mut sizes = self.sizes(0);
-            for layer in 1..self.lowest {
-                let other = self.sizes(layer);
-                sizes.asked = sizes.asked.max(other.asked);
-                sizes.probabilities = sizes.probabilities.max(other.probabilities);
-            }
+            let sizes = self.plans.largest_sizes(0..self.lowest, self.model.config());
             let mut tape = LayerTape::new(&sizes, false);
             for layer in 0..self.lowest {
                 let pass = self.plans.pass(self.model, &self.overlay, layer);
@@ -225,8 +204,8 @@ impl<'m, R: Real> Tape<'m, R> {
         }
         let normed = &mut self.scratch.gathered;
         self.readout.run(self.model, &self.streams.asked, normed);
-        self.passes.forward += self.layout.sequences() as u64;
-        self.passes.forward_tokens += self.layout.rows() as u64;
+        self.passes.forward += self.plans.layout.sequences() as u64;
+        self.passes.forward_tokens += self.plans.layout.rows() as u64;
     }
 
     /// Runs the updated model forward; the model itself stays as it is.
@@ -275,23 +254,32 @@ impl<'m, R: Real> Tape<'m, R> {
     ///
     /// [`Error::SizeMismatch`] unless there is one seed per sequence.
     pub fn pull_back(&mut self, seeds: &[R]) -> Result<(), Error> {
-        let (found, expected) = (seeds.len(), self.layout.sequences());
+        let (found, expected) = (seeds.len(), self.plans.layout.sequences());
         if found != expected {
             return Err(Error::SizeMismatch { quantity: "seeds", found, expected });
         }
         self.allocate_adjoints();
         let scratch = self.adjoint_scratch.as_mut().expect("it was allocated just now");
-        let asked = &mut self.streams.asked;
-        self.readout.adjoint(self.model, seeds, &mut scratch.gathered, asked);
+        let streams = self.separate.as_mut().map_or(&mut self.streams, |s| &mut s.streams);
+        self.readout.adjoint(self.model, seeds, &mut scratch.gathered, &mut streams.asked);
         for (index, tape) in self.layers.iter().enumerate().rev() {
             let depth = if index == 0 { self.depth } else { Depth::Input };
-            let pass = self.plans.pass(self.model, &self.overlay, self.lowest + index);
-            let adjoints = &mut self.adjoints[index];
-            pull_back_layer(&pass, &mut self.streams, (tape, adjoints), scratch, depth);
+            let layer = self.lowest + index;
+            let (plans, tape, streams) = match &mut self.separate {
+                None => (&self.plans, tape, &mut self.streams),
+                Some(separate) => separate.copy_layer(&self.plans, tape, layer, depth),
+            };
+            let pass = plans.pass(self.model, &self.overlay, layer);
+            pull_back_layer(&pass, streams, (tape, &mut self.adjoints[index]), scratch, depth);
         }
         self.passes.backward += seeds.iter().filter(|&&seed| seed != R::ZERO).count() as u64;
-        self.passes.backward_tokens += self.layout.rows() as u64;
+        self.passes.backward_tokens += self.adjoint_plans().layout.rows() as u64;
         Ok(())
+    }
+
+    /// The rows that the adjoint runs on.
+    fn adjoint_plans(&self) -> &Plans {
+        self.separate.as_ref().map_or(&self.plans, |separate| &separate.plans)
     }
 
     /// Buffers for the adjoint, once.
@@ -300,7 +288,8 @@ impl<'m, R: Real> Tape<'m, R> {
             return;
         }
         let config = self.model.config();
-        let (rows, sequences) = (self.layout.rows(), self.layout.sequences());
+        let layout = &self.adjoint_plans().layout;
+        let (rows, sequences) = (layout.rows(), layout.sequences());
         let largest = rows.max(sequences);
         let zeros = |size: usize| vec![R::ZERO; size];
         self.adjoints = (self.lowest..config.layers)
@@ -321,12 +310,7 @@ impl<'m, R: Real> Tape<'m, R> {
             normed: zeros(largest * config.width),
             mixed: zeros(largest * config.width),
             gathered: zeros(sequences * config.width),
-            scores: zeros(
-                self.plans
-                    .everywhere
-                    .largest_group()
-                    .max(self.plans.at_readouts.largest_group()),
-            ),
+            scores: zeros(self.adjoint_plans().largest_group()),
         });
     }
 
@@ -342,142 +326,15 @@ impl<'m, R: Real> Tape<'m, R> {
         self.passes
     }
 
-    /// The sequences.
+    /// The sequences, as they went forward.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.plans.layout
     }
 
     pub(crate) fn model(&self) -> &'m Network<R> {
         self.model
     }
-
-    /// A matrix `[in, out]`, as updated.
-    pub(crate) fn weight(&self, layer: usize, kind: BlockKind) -> View<'_, R> {
-        self.model.weight(&self.overlay, layer, kind)
-    }
-
-    /// The blocks it was made for.
-    pub(crate) fn blocks(&self) -> &[BlockId] {
-        &self.blocks
-    }
-
-    /// Number of rows that a matrix is applied to.
-    fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
-        match kind {
-            BlockKind::Value | BlockKind::Key => self.layout.rows(),
-            _ => self.plans.of(layer).queries(),
-        }
-    }
-
-    /// The rows of each sequence among those that a matrix is applied to; for a layout in which
-    /// nothing is shared.
-    pub(crate) fn ranges(&self, layer: usize, kind: BlockKind) -> Vec<Range<usize>> {
-        if layer == self.plans.last && !matches!(kind, BlockKind::Value | BlockKind::Key) {
-            return (0..self.layout.sequences()).map(|index| index..index + 1).collect();
-        }
-        self.layout.segments().iter().map(|segment| segment.rows.clone()).collect()
-    }
-
-    /// `a`: the inputs of a matrix that blocks were asked for, `[rows, in]`.
-    pub(crate) fn inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
-        let tape = &self.layers[layer - self.lowest];
-        let weights = &self.model.layers[layer];
-        let (normalised, norm) = match kind {
-            BlockKind::Output => return Cow::Borrowed(&tape.mixed),
-            BlockKind::MlpDown => return Cow::Borrowed(&tape.activated),
-            BlockKind::MlpUp => (&tape.mlp_normalised, &weights.mlp_norm),
-            _ => (&tape.attention_normalised, &weights.attention_norm),
-        };
-        let mut inputs = vec![R::ZERO; normalised.len()];
-        affine(normalised, norm, &mut inputs);
-        if kind == BlockKind::Query && layer == self.plans.last {
-            let width = self.model.config().width;
-            let mut asked = vec![R::ZERO; self.plans.readouts.len() * width];
-            gather(&inputs, &self.plans.readouts, width, &mut asked);
-            return Cow::Owned(asked);
-        }
-        Cow::Owned(inputs)
-    }
-
-    /// `b`: the adjoint of the outputs of a matrix that blocks were asked for, `[rows, out]`.
-    pub(crate) fn outputs_adjoint(&self, layer: usize, kind: BlockKind) -> &[R] {
-        &self.adjoints[layer - self.lowest].kept[kind as usize]
-    }
-
-    /// The probabilities with which the last token of a sequence attends, one list per head, and
-    /// the rows that it attends to.
-    pub(crate) fn attention_at_readout(
-        &self,
-        layer: usize,
-        sequence: usize,
-    ) -> (Vec<usize>, Vec<&[R]>) {
-        let tape = &self.layers[layer - self.lowest];
-        let seen = self.layout.seen_by(sequence).into_iter().flatten().collect();
-        let row = self.plans.readouts[sequence];
-        let query = if layer == self.plans.last { sequence } else { row };
-        (seen, self.plans.of(layer).row(&tape.probabilities, query))
-    }
-
-    /// The adjoint of the projection's output at the last token of each sequence.
-    pub(crate) fn projection_adjoint_at_readouts(&self, layer: usize) -> Vec<R> {
-        let adjoint = self.outputs_adjoint(layer, BlockKind::Output);
-        if layer == self.plans.last {
-            return adjoint.to_vec();
-        }
-        let width = self.model.config().width;
-        let mut asked = vec![R::ZERO; self.plans.readouts.len() * width];
-        gather(adjoint, &self.plans.readouts, width, &mut asked);
-        asked
-    }
-
-    /// Calls `visit` with each block's number, inputs and adjoints of outputs, in order.
-    pub(crate) fn for_each_factor(
-        &self,
-        mut visit: impl FnMut(usize, View<'_, R>, View<'_, R>),
-    ) {
-        let mut inputs: Option<(usize, BlockKind, Cow<'_, [R]>)> = None;
-        for (index, block) in self.blocks.iter().enumerate() {
-            let (layer, kind) = (block.layer(), block.kind());
-            let fresh = inputs.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));
-            if !fresh {
-                inputs = Some((layer, kind, self.inputs(layer, kind)));
-            }
-            let (_, _, values) = inputs.as_ref().expect("it was set just now");
-            let shape = self.model.shape(kind);
-            let (rows, columns) = block.place(shape, self.model.config().head_width());
-            let count = self.rows_of(layer, kind);
-            let left = View::new(values, count, shape.0).columns(rows);
-            let right = View::new(self.outputs_adjoint(layer, kind), count, shape.1);
-            visit(index, left, right.columns(columns));
-        }
-    }
-
-    /// `Σ_i seed_i ∂s_i/∂θ` for every block of the tape, after [`Tape::pull_back`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Empty`] if no adjoint was run.
-    pub fn gradient(&self) -> Result<Update<R>, Error> {
-        if self.adjoint_scratch.is_none() {
-            return Err(Error::Empty { quantity: "list of seeds" });
-        }
-        let mut gradient = Update::zeros(self.model, &self.blocks)?;
-        self.for_each_factor(|index, inputs, outputs| {
-            write_gradient(inputs, outputs, &mut gradient.blocks[index].1);
-        });
-        Ok(gradient)
-    }
-}
-
-/// `Σ_t a_t b_tᵀ` over `[in, out]`.
-pub(crate) fn write_gradient<R: Real>(
-    inputs: View<'_, R>,
-    outputs: View<'_, R>,
-    target: &mut [R],
-) {
-    let target = ViewMut::new(target, inputs.shape().1, outputs.shape().1);
-    product(Write::Over, target, inputs.transposed(), outputs, R::ONE);
 }
 
 fn run_layer<R: Real>(

@@ -1,12 +1,15 @@
 //! An update of a model's weights, kept apart from them, and its file.
 //!
 //! In: the blocks that move. Out: [`Update`], and a safetensors file in which every tensor is
-//! named after its block. A file is not trusted: what does not fit the model is refused.
+//! named after its block, or the weights of a checkpoint with the update in them. A file is not
+//! trusted: what does not fit the model is refused.
 
-use crate::blocks::BlockId;
+use crate::blocks::{BlockId, BlockKind};
+use crate::config::Config;
 use crate::error::Error;
 use crate::files;
-use crate::network::{Network, block_size, shape};
+use crate::network::{Network, block_size, check_blocks, check_sizes, shape};
+use crate::parameters::Parameters;
 use crate::real::Real;
 use crate::weights::{Weights, check_finite};
 use safetensors::tensor::TensorView;
@@ -101,6 +104,77 @@ impl Update<f32> {
         });
         let bytes = serialize(views, None).expect("every tensor is valid by itself");
         files::write(file, &bytes)
+    }
+
+    /// `W + θ`: the weights of a checkpoint with the update in them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::check`]; [`Error::SizeMismatch`] for parameters that do not fit the
+    /// configuration or an update that belongs to another model, [`Error::NoSuchBlock`] for a
+    /// block that the model does not have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    ///
+    /// let config = Config::from_json(
+    ///     br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2, "n_ctx": 3,
+    ///          "vocab_size": 5}"#,
+    /// )?;
+    /// let parameters = Parameters::zeros(&config)?;
+    /// let model: Network = Network::new(&config, parameters.clone())?;
+    /// let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let mut update = Update::zeros(&model, &blocks)?;
+    /// update.block_mut(blocks[0]).expect("it is there").copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
+    ///
+    /// // Queries, keys and values stand side by side.
+    /// let merged = update.merge(&parameters, &config)?;
+    /// let weight = &merged.layers[0].attention_input.weight;
+    /// assert_eq!(weight[..6], [0.0, 0.0, 0.0, 0.0, 1.0, 2.0]);
+    /// assert_eq!(weight[6..], [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn merge(&self, parameters: &Parameters, config: &Config) -> Result<Parameters, Error> {
+        let mut merged = parameters.clone();
+        self.add_to(&mut merged, config)?;
+        Ok(merged)
+    }
+
+    /// `W ← W + θ`.
+    pub(crate) fn add_to(
+        &self,
+        parameters: &mut Parameters,
+        config: &Config,
+    ) -> Result<(), Error> {
+        config.check()?;
+        check_sizes(config, parameters)?;
+        let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
+        check_blocks(config, &names)?;
+        for (block, change) in &self.blocks {
+            let (found, expected) = (change.len(), block_size(config, block));
+            if found != expected {
+                return Err(Error::SizeMismatch { quantity: "update", found, expected });
+            }
+            let layer = &mut parameters.layers[block.layer()];
+            let width = config.width;
+            // The matrix, the length of its rows, and the column at which the block's kind begins.
+            let (weight, length, first) = match block.kind() {
+                BlockKind::Query => (&mut layer.attention_input.weight, 3 * width, 0),
+                BlockKind::Key => (&mut layer.attention_input.weight, 3 * width, width),
+                BlockKind::Value => (&mut layer.attention_input.weight, 3 * width, 2 * width),
+                BlockKind::Output => (&mut layer.attention_output.weight, width, 0),
+                BlockKind::MlpUp => (&mut layer.mlp_up.weight, config.inner, 0),
+                BlockKind::MlpDown => (&mut layer.mlp_down.weight, width, 0),
+            };
+            let (rows, columns) = block.place(shape(config, block.kind()), config.head_width());
+            for (row, change) in rows.zip(change.chunks_exact(columns.len())) {
+                let start = row * length + first + columns.start;
+                crate::ops::add(&mut weight[start..start + columns.len()], change);
+            }
+        }
+        Ok(())
     }
 
     /// Reads the update of a model from a safetensors file.

@@ -106,7 +106,7 @@ pub(crate) fn random_case(seed: u64) -> (Config, Parameters, TokenTask) {
     (config, parameters, task)
 }
 
-fn random_parameters(config: &Config, rng: &mut Rng) -> Parameters {
+pub(crate) fn random_parameters(config: &Config, rng: &mut Rng) -> Parameters {
     let Config { width, inner, .. } = *config;
     let mut vector = |size: usize, mean: f64, spread: f64| -> Vec<f32> {
         (0..size).map(|_| f32::of(mean + spread * rng.normal())).collect()

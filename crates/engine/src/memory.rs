@@ -1,0 +1,179 @@
+//! How much memory observing takes, counted before anything is allocated.
+
+use crate::blocks::{BlockId, BlockKind};
+use crate::config::Config;
+use crate::factors::EXPLICIT_BUFFER;
+use crate::layout::Layout;
+use crate::network::shape;
+use std::ops::Range;
+
+/// Bytes per row for its token, its position, and where it is a copy of.
+const BOOKKEEPING: f64 = 64.0;
+
+/// Bytes for what does not grow with the prompts, such as a few labels.
+const SMALL: f64 = 16384.0;
+
+/// Rows of a pass, in floating point: what is too large for memory may be too large for integers.
+#[derive(Clone, Copy)]
+struct Rows {
+    rows: f64,
+    sequences: f64,
+    /// Probabilities of one head, for all tokens and for the last of each sequence.
+    everywhere: f64,
+    at_readouts: f64,
+    longest: f64,
+}
+
+impl Rows {
+    /// Of a forward pass, and of an adjoint that keeps sequences apart.
+    fn of(layout: &Layout) -> (Self, Self) {
+        let count = |value: usize| value as f64;
+        let lengths = layout.lengths();
+        let total: f64 = lengths.iter().map(|&length| count(length)).sum();
+        let shared = layout.segments().iter().map(|segment| {
+            let above: usize = segment.ancestors.iter().map(Range::len).sum();
+            count(segment.rows.len()) * count(above + segment.rows.len())
+        });
+        let forward = Self {
+            rows: count(layout.rows()),
+            sequences: count(lengths.len()),
+            everywhere: shared.sum(),
+            at_readouts: total,
+            longest: count(lengths.iter().copied().max().unwrap_or(0)),
+        };
+        let everywhere = lengths.iter().map(|&length| count(length).powi(2)).sum();
+        (forward, Self { rows: total, everywhere, ..forward })
+    }
+
+    /// Rows of the queries and their probabilities.
+    fn asked(&self, last: bool) -> (f64, f64) {
+        if last { (self.sequences, self.at_readouts) } else { (self.rows, self.everywhere) }
+    }
+
+    /// The numbers of a layer that its adjoint needs.
+    fn layer(&self, config: &Config, last: bool) -> f64 {
+        let (width, inner) = (config.width as f64, config.inner as f64);
+        let (asked, probabilities) = self.asked(last);
+        self.rows * (3.0 * width + 1.0)
+            + asked * (2.0 * width + inner + 1.0)
+            + config.heads as f64 * probabilities
+    }
+}
+
+/// How many bytes observing will hold at once, beside the model, before anything is allocated.
+///
+/// `layout` is the [shared](Layout::shared) one of all prompts, the query's included; `number` is
+/// the size of one number in bytes (4 for `f32`). All buffers that grow with the prompts are
+/// counted, as if each kernel took its larger form; so the count is a little too high. What the
+/// model makes once, the transposes of its matrices, belongs to the model. A configuration outside its ranges counts
+/// as endless.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Config, Error, Layout, choose_blocks, memory_plan};
+///
+/// let config = Config::from_json(
+///     br#"{"model_type": "gpt2", "n_layer": 6, "n_head": 12, "n_embd": 768,
+///          "n_positions": 1024, "vocab_size": 50257}"#,
+/// )?;
+/// let blocks = choose_blocks("value@last4", 6, 12)?;
+/// let plan = |prompts: &[Vec<u32>]| -> Result<u64, Error> {
+///     Ok(memory_plan(&config, &Layout::shared(prompts)?, &blocks, 4))
+/// };
+/// assert!(plan(&[vec![1; 100]])? < plan(&[vec![1; 100], vec![2; 100]])?);
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use]
+pub fn memory_plan(config: &Config, layout: &Layout, blocks: &[BlockId], number: usize) -> u64 {
+    if config.check().is_err() {
+        return u64::MAX;
+    }
+    let (forward, adjoint) = Rows::of(layout);
+    let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(0).min(config.layers);
+    let kept = kept_forward(config, &forward, blocks, lowest);
+    // Layers below are run through one buffer, which is given back before the adjoint starts.
+    let below = if lowest > 0 { forward.layer(config, false) } else { 0.0 };
+    let above = adjoint_buffers(config, &adjoint, blocks, lowest)
+        + kernel_buffers(config, &forward, &adjoint, blocks);
+    let kernels = 3.0 * blocks.len() as f64 * (forward.sequences + 1.0).powi(2);
+    // The kernels are in double precision.
+    let bytes = (kept + below.max(above)) * number as f64
+        + kernels * 8.0
+        + (forward.rows + adjoint.rows) * BOOKKEEPING
+        + SMALL;
+    // A float-to-integer conversion saturates.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let bytes = bytes.ceil() as u64;
+    bytes
+}
+
+/// What a forward pass leaves, with its streams and scratch.
+fn kept_forward(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
+    let (width, inner) = (config.width as f64, config.inner as f64);
+    let mut total = forward.rows * (3.0 * width + inner) + 4.0 * forward.sequences * width;
+    for layer in lowest..config.layers {
+        let last = layer + 1 == config.layers;
+        let (asked, _) = forward.asked(last);
+        total += forward.layer(config, last) + asked * width;
+        if needs(blocks, layer, BlockKind::MlpDown) {
+            total += asked * inner;
+        }
+    }
+    total
+}
+
+/// Whether a block of this kind and layer is asked for.
+fn needs(blocks: &[BlockId], layer: usize, kind: BlockKind) -> bool {
+    blocks.iter().any(|block| (block.layer(), block.kind()) == (layer, kind))
+}
+
+/// One layer apart, the adjoints that are kept, streams and scratch.
+fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
+    let (width, inner) = (config.width as f64, config.inner as f64);
+    let only_last = lowest + 1 >= config.layers;
+    let mut total = adjoint.layer(config, only_last)
+        + adjoint.rows * (6.0 * width + inner)
+        + 2.0 * adjoint.sequences * width
+        + adjoint.longest * if only_last { 1.0 } else { adjoint.longest };
+    for layer in lowest..config.layers {
+        let (asked, _) = adjoint.asked(layer + 1 == config.layers);
+        for kind in BlockKind::ALL.into_iter().filter(|&kind| needs(blocks, layer, kind)) {
+            let full = matches!(kind, BlockKind::Value | BlockKind::Key);
+            total += if full { adjoint.rows } else { asked } * shape(config, kind).1 as f64;
+        }
+    }
+    total
+}
+
+/// The inputs of one matrix, and products of tokens or a part of all derivatives.
+fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[BlockId]) -> f64 {
+    let head_width = config.head_width() as f64;
+    let mut largest = 0.0_f64;
+    for block in blocks.iter().filter(|block| block.layer() < config.layers) {
+        let (inputs, outputs) = shape(config, block.kind());
+        let (inputs, outputs) = (inputs as f64, outputs as f64);
+        let (common, own) = match (block.head(), block.kind()) {
+            (None, _) => (inputs, outputs),
+            (Some(_), BlockKind::Output) => (outputs, head_width),
+            (Some(_), _) => (inputs, head_width),
+        };
+        let least = adjoint.sequences * own;
+        let explicit = (least * common).min(least.max(EXPLICIT_BUFFER as f64));
+        let full = matches!(block.kind(), BlockKind::Value | BlockKind::Key);
+        let one_row_each = block.layer() + 1 == config.layers && !full;
+        let (rows, longest) = if one_row_each {
+            (adjoint.sequences, 1.0)
+        } else {
+            (adjoint.rows, adjoint.longest)
+        };
+        // Inputs that are kept are copied to the rows of the adjoint; others are computed first.
+        let copies = match (block.kind(), one_row_each) {
+            (BlockKind::Output | BlockKind::MlpDown, true) => 0.0,
+            (BlockKind::Output | BlockKind::MlpDown, false) | (BlockKind::MlpUp, true) => rows,
+            _ => forward.rows + rows,
+        };
+        largest = largest.max(copies * inputs + explicit.max(2.0 * longest * rows));
+    }
+    largest
+}

@@ -1,0 +1,161 @@
+//! What an adjoint leaves behind: the factors of every block's derivative.
+
+use super::Tape;
+use crate::blocks::{BlockId, BlockKind};
+use crate::error::Error;
+use crate::gpt2::gather;
+use crate::ops::{View, ViewMut, Write, affine, product};
+use crate::real::Real;
+use crate::update::Update;
+use std::borrow::Cow;
+use std::ops::Range;
+
+impl<R: Real> Tape<'_, R> {
+    /// A matrix `[in, out]`, as updated.
+    pub(crate) fn weight(&self, layer: usize, kind: BlockKind) -> View<'_, R> {
+        self.model.weight(&self.overlay, layer, kind)
+    }
+
+    /// The blocks it was made for.
+    pub(crate) fn blocks(&self) -> &[BlockId] {
+        &self.blocks
+    }
+
+    /// Number of rows that a matrix is applied to.
+    pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
+        match kind {
+            BlockKind::Value | BlockKind::Key => self.adjoint_plans().layout.rows(),
+            _ => self.adjoint_plans().of(layer).queries(),
+        }
+    }
+
+    /// The rows of each sequence among those that a matrix is applied to; for an adjoint that
+    /// keeps sequences apart.
+    pub(crate) fn ranges(&self, layer: usize, kind: BlockKind) -> Vec<Range<usize>> {
+        let layout = &self.adjoint_plans().layout;
+        if self.one_row_each(layer, kind) {
+            return (0..layout.sequences()).map(|index| index..index + 1).collect();
+        }
+        layout.segments().iter().map(|segment| segment.rows.clone()).collect()
+    }
+
+    /// Whether a matrix is applied to the last token of each sequence alone.
+    fn one_row_each(&self, layer: usize, kind: BlockKind) -> bool {
+        self.plans.is_last(layer) && !matches!(kind, BlockKind::Value | BlockKind::Key)
+    }
+
+    /// `a`: the inputs of a matrix that blocks were asked for, `[rows, in]`.
+    pub(crate) fn inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+        let values = self.forward_inputs(layer, kind);
+        match &self.separate {
+            Some(separate) if !self.one_row_each(layer, kind) => {
+                let width = self.model.shape(kind).0;
+                Cow::Owned(gathered(&values, &separate.rows, width))
+            }
+            _ => values,
+        }
+    }
+
+    /// As they were in the forward pass.
+    fn forward_inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+        let tape = &self.layers[layer - self.lowest];
+        let weights = &self.model.layers[layer];
+        let (normalised, norm) = match kind {
+            BlockKind::Output => return Cow::Borrowed(&tape.mixed),
+            BlockKind::MlpDown => return Cow::Borrowed(&tape.activated),
+            BlockKind::MlpUp => (&tape.mlp_normalised, &weights.mlp_norm),
+            _ => (&tape.attention_normalised, &weights.attention_norm),
+        };
+        let mut inputs = vec![R::ZERO; normalised.len()];
+        affine(normalised, norm, &mut inputs);
+        if kind == BlockKind::Query && self.plans.is_last(layer) {
+            let width = self.model.config().width;
+            return Cow::Owned(gathered(&inputs, &self.plans.readouts, width));
+        }
+        Cow::Owned(inputs)
+    }
+
+    /// `b`: the adjoint of the outputs of a matrix that blocks were asked for, `[rows, out]`.
+    pub(crate) fn outputs_adjoint(&self, layer: usize, kind: BlockKind) -> &[R] {
+        &self.adjoints[layer - self.lowest].kept[kind as usize]
+    }
+
+    /// The probabilities with which the last token of a sequence attends, one list per head, and
+    /// the rows that it attends to.
+    pub(crate) fn attention_at_readout(
+        &self,
+        layer: usize,
+        sequence: usize,
+    ) -> (Vec<usize>, Vec<&[R]>) {
+        let tape = &self.layers[layer - self.lowest];
+        let seen =
+            self.adjoint_plans().layout.seen_by(sequence).into_iter().flatten().collect();
+        let row = self.plans.readouts[sequence];
+        let query = if self.plans.is_last(layer) { sequence } else { row };
+        (seen, self.plans.of(layer).row(&tape.probabilities, query))
+    }
+
+    /// The adjoint of the projection's output at the last token of each sequence.
+    pub(crate) fn projection_adjoint_at_readouts(&self, layer: usize) -> Vec<R> {
+        let adjoint = self.outputs_adjoint(layer, BlockKind::Output);
+        if self.plans.is_last(layer) {
+            return adjoint.to_vec();
+        }
+        gathered(adjoint, &self.adjoint_plans().readouts, self.model.config().width)
+    }
+
+    /// Calls `visit` with each block's number, inputs and adjoints of outputs, in order.
+    pub(crate) fn for_each_factor(
+        &self,
+        mut visit: impl FnMut(usize, View<'_, R>, View<'_, R>),
+    ) {
+        let mut inputs: Option<(usize, BlockKind, Cow<'_, [R]>)> = None;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let (layer, kind) = (block.layer(), block.kind());
+            let fresh = inputs.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));
+            if !fresh {
+                inputs = Some((layer, kind, self.inputs(layer, kind)));
+            }
+            let (_, _, values) = inputs.as_ref().expect("it was set just now");
+            let shape = self.model.shape(kind);
+            let (rows, columns) = block.place(shape, self.model.config().head_width());
+            let count = self.rows_of(layer, kind);
+            let left = View::new(values, count, shape.0).columns(rows);
+            let right = View::new(self.outputs_adjoint(layer, kind), count, shape.1);
+            visit(index, left, right.columns(columns));
+        }
+    }
+
+    /// `Σ_i seed_i ∂s_i/∂θ` for every block of the tape, after [`Tape::pull_back`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] if no adjoint was run.
+    pub fn gradient(&self) -> Result<Update<R>, Error> {
+        if self.adjoint_scratch.is_none() {
+            return Err(Error::Empty { quantity: "list of seeds" });
+        }
+        let mut gradient = Update::zeros(self.model, &self.blocks)?;
+        self.for_each_factor(|index, inputs, outputs| {
+            write_gradient(inputs, outputs, &mut gradient.blocks[index].1);
+        });
+        Ok(gradient)
+    }
+}
+
+/// Copies of some rows.
+fn gathered<R: Real>(values: &[R], rows: &[usize], width: usize) -> Vec<R> {
+    let mut target = vec![R::ZERO; rows.len() * width];
+    gather(values, rows, width, &mut target);
+    target
+}
+
+/// `Σ_t a_t b_tᵀ` over `[in, out]`.
+pub(crate) fn write_gradient<R: Real>(
+    inputs: View<'_, R>,
+    outputs: View<'_, R>,
+    target: &mut [R],
+) {
+    let target = ViewMut::new(target, inputs.shape().1, outputs.shape().1);
+    product(Write::Over, target, inputs.transposed(), outputs, R::ONE);
+}

@@ -1,0 +1,147 @@
+//! Who attends to what on a layout, and how sequences that shared their beginnings are told apart.
+
+use super::Streams;
+use crate::attention::AttentionPlan;
+use crate::config::Config;
+use crate::gpt2::{Depth, LayerPass, LayerSizes, LayerTape, gather};
+use crate::layout::Layout;
+use crate::network::{Network, Overlay};
+use crate::real::Real;
+use std::ops::Range;
+
+/// The rows of a pass and who attends to what in which layer.
+#[derive(Debug)]
+pub(super) struct Plans {
+    pub(super) layout: Layout,
+    everywhere: AttentionPlan,
+    at_readouts: AttentionPlan,
+    pub(super) readouts: Vec<usize>,
+    last: usize,
+    inner: usize,
+}
+
+impl Plans {
+    pub(super) fn new(layout: Layout, config: &Config) -> Self {
+        let (heads, head_width) = (config.heads, config.head_width());
+        Self {
+            everywhere: AttentionPlan::everywhere(&layout, heads, head_width),
+            at_readouts: AttentionPlan::at_readouts(&layout, heads, head_width),
+            readouts: layout.readout_rows().collect(),
+            last: config.layers - 1,
+            inner: config.inner,
+            layout,
+        }
+    }
+
+    /// Whether only the last token of each sequence is asked in this layer.
+    pub(super) fn is_last(&self, layer: usize) -> bool {
+        layer == self.last
+    }
+
+    pub(super) fn of(&self, layer: usize) -> &AttentionPlan {
+        if self.is_last(layer) { &self.at_readouts } else { &self.everywhere }
+    }
+
+    pub(super) fn pass<'a, R>(
+        &'a self,
+        model: &'a Network<R>,
+        overlay: &'a Overlay<R>,
+        layer: usize,
+    ) -> LayerPass<'a, R> {
+        let readouts = self.is_last(layer).then_some(&self.readouts[..]);
+        LayerPass { model, overlay, layer, plan: self.of(layer), readouts }
+    }
+
+    pub(super) fn sizes(&self, layer: usize, config: &Config) -> LayerSizes {
+        let plan = self.of(layer);
+        LayerSizes {
+            rows: self.layout.rows(),
+            asked: plan.queries(),
+            width: config.width,
+            inner: config.inner,
+            probabilities: plan.probabilities(),
+        }
+    }
+
+    /// Sizes that serve each of some layers.
+    pub(super) fn largest_sizes(&self, layers: Range<usize>, config: &Config) -> LayerSizes {
+        let first = self.sizes(layers.start, config);
+        layers.map(|layer| self.sizes(layer, config)).fold(first, |a, b| LayerSizes {
+            asked: a.asked.max(b.asked),
+            probabilities: a.probabilities.max(b.probabilities),
+            ..a
+        })
+    }
+
+    /// The largest number of probabilities of one head that are handled at once.
+    pub(super) fn largest_group(&self) -> usize {
+        self.everywhere.largest_group().max(self.at_readouts.largest_group())
+    }
+}
+
+/// What an adjoint needs to keep sequences apart that shared beginnings on the way forward.
+///
+/// The activations of one layer at a time are copied from the rows where they were computed to
+/// all rows where they are used, so that only one layer is held twice.
+#[derive(Debug)]
+pub(super) struct Separate<R> {
+    /// Every sequence by itself.
+    pub(super) plans: Plans,
+    /// The row of the forward pass that each row is a copy of.
+    pub(super) rows: Vec<usize>,
+    /// Of the adjoints.
+    pub(super) streams: Streams<R>,
+    layer: LayerTape<R>,
+}
+
+impl<R: Real> Separate<R> {
+    /// For layers from `lowest` up of a forward pass on a layout.
+    pub(super) fn new(forward: &Layout, config: &Config, lowest: usize) -> Self {
+        let (layout, rows) = forward.separated();
+        let streams = Streams::new(&layout, config.width);
+        let plans = Plans::new(layout, config);
+        let layer = LayerTape::for_adjoint(&plans.largest_sizes(lowest..config.layers, config));
+        Self { plans, rows, streams, layer }
+    }
+
+    /// What the adjoint of a layer needs down to `depth`, at the rows of separate sequences.
+    ///
+    /// In the last layer the asked rows are one per sequence either way.
+    pub(super) fn copy_layer(
+        &mut self,
+        forward: &Plans,
+        tape: &LayerTape<R>,
+        layer: usize,
+        depth: Depth,
+    ) -> (&Plans, &LayerTape<R>, &mut Streams<R>) {
+        let Self { plans, rows, layer: copy, streams } = self;
+        let asked = (!plans.is_last(layer)).then_some(&rows[..]);
+        let width = plans.everywhere.width();
+        let copy_asked = |from: &[R], to: &mut [R], width: usize| match asked {
+            None => to[..from.len()].copy_from_slice(from),
+            Some(rows) => gather(from, rows, width, to),
+        };
+        if depth > Depth::MlpDown {
+            copy_asked(&tape.slopes, &mut copy.slopes, plans.inner);
+        }
+        if depth > Depth::MlpUp {
+            copy_asked(&tape.mlp_normalised, &mut copy.mlp_normalised, width);
+            copy_asked(&tape.mlp_inverse, &mut copy.mlp_inverse, 1);
+        }
+        if depth > Depth::Output {
+            let (from, to) = (&tape.probabilities, &mut copy.probabilities);
+            plans.of(layer).copy_probabilities(to, forward.of(layer), from, asked);
+        }
+        if depth > Depth::Value {
+            copy_asked(&tape.queries, &mut copy.queries, width);
+            gather(&tape.keys, rows, width, &mut copy.keys);
+            gather(&tape.values, rows, width, &mut copy.values);
+        }
+        if depth == Depth::Input {
+            let to = &mut copy.attention_normalised;
+            gather(&tape.attention_normalised, rows, width, to);
+            gather(&tape.attention_inverse, rows, 1, &mut copy.attention_inverse);
+        }
+        (plans, copy, streams)
+    }
+}

@@ -1,0 +1,113 @@
+//! The memory that observing takes is planned before it is taken.
+
+#![allow(unsafe_code, reason = "counting what is allocated takes an allocator")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
+
+mod support;
+
+use fewstep_core::Rng;
+use fewstep_engine::{
+    BlockId, BlockKind, Config, KernelForm, Labels, Layout, Network, Real, TokenTask,
+    memory_plan, observe,
+};
+use std::alloc::{GlobalAlloc, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{ALL_KINDS, blocks, random_parameters};
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator unchanged; only counters are added.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: std::alloc::Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Prompts that each leave one example of five tokens out, and the query's.
+fn task(examples: u32) -> TokenTask {
+    let shown = |example: u32| [0, 1, 2, 3, 4].map(|token| (7 * example + token) % 50);
+    let prompt = |asked: u32| -> Vec<u32> {
+        let others = (0..examples).filter(|&example| example != asked);
+        others.flat_map(shown).chain(shown(asked)[..3].to_vec()).collect()
+    };
+    let labels = Labels::new(vec![1, 2], vec![0.0, 1.0]).unwrap();
+    let targets = (0..examples).map(|example| f64::from(example % 2)).collect();
+    TokenTask::new((0..examples).map(prompt).collect(), prompt(examples), labels, targets)
+        .unwrap()
+}
+
+/// Peak bytes of observing beyond what was there before.
+fn peak<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    chosen: &[BlockId],
+    form: KernelForm,
+) -> u64 {
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let seen = observe(model, task, chosen, form).unwrap();
+    let most = MOST.load(Ordering::Relaxed);
+    assert_eq!(seen.predictions.len(), task.examples());
+    (most - before) as u64
+}
+
+fn check<R: Real>(config: &Config) {
+    let parameters = random_parameters(config, &mut Rng::new(7));
+    let model: Network<R> = Network::new(config, parameters).unwrap();
+    for examples in [2, 12] {
+        let task = task(examples);
+        let layout = Layout::shared(task.sequences()).unwrap();
+        for choice in [ALL_KINDS, "value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2"] {
+            let chosen = blocks(choice, config);
+            // The model's transposes belong to the model; they are made by the first adjoint.
+            peak(&model, &task, &chosen, KernelForm::Cheapest);
+            let plan = memory_plan(config, &layout, &chosen, size_of::<R>());
+            let forms = [KernelForm::Ghost, KernelForm::Explicit];
+            let most = forms.map(|form| peak(&model, &task, &chosen, form));
+            let most = most.into_iter().max().unwrap();
+            let what = format!("{choice}, {examples} examples: {most} bytes, planned {plan}");
+            assert!(most <= plan && plan <= most + most / 10, "{what}");
+        }
+    }
+}
+
+/// The plan is at least what observing holds at once, and at most a tenth more.
+///
+/// One test only: the counters are those of the whole program.
+#[test]
+fn the_plan_is_what_observing_holds_at_once() {
+    let config = Config {
+        layers: 4,
+        heads: 4,
+        width: 64,
+        inner: 256,
+        positions: 80,
+        vocabulary: 50,
+        norm_epsilon: 1e-5,
+        tied: true,
+        bos: None,
+    };
+    check::<f32>(&config);
+    check::<f64>(&Config { layers: 3, heads: 2, width: 32, inner: 48, ..config.clone() });
+    // Neither a model that cannot be nor a block that it does not have stops the count.
+    let layout = Layout::shared(task(2).sequences()).unwrap();
+    let far = [BlockId::of_head(BlockKind::Value, usize::MAX, usize::MAX).unwrap()];
+    assert!(memory_plan(&config, &layout, &far, 8) < u64::MAX);
+    let endless = Config { layers: usize::MAX, heads: 0, ..config };
+    assert_eq!(memory_plan(&endless, &layout, &far, 8), u64::MAX);
+}

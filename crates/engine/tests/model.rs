@@ -1,0 +1,185 @@
+//! The model as users have it: limits, what a decision leads to, and updates that become weights.
+
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+#![allow(clippy::float_cmp, reason = "exact claims get exact tests")]
+
+mod support;
+
+use fewstep_core::{Decision, GradientDescent, HorizonRule, Rules, Update as Choice, decide};
+use fewstep_engine::{
+    Error, Layout, Model, Outcome, Steps, Task, Update, descend, memory_plan, predict_updated,
+};
+use support::{ALL_KINDS, assert_near, bits, blocks, fixture};
+
+const FOLDERS: [&str; 3] = ["gpt2-plain", "gpt2-inner", "gpt2-half"];
+
+fn tasks() -> Vec<Task> {
+    let text = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Every kind of block by itself, and all together: a merged checkpoint predicts what the update
+/// predicts beside the checkpoint.
+#[test]
+fn a_merged_checkpoint_predicts_what_its_update_predicts() {
+    for folder in FOLDERS {
+        let model = Model::open(&fixture(folder)).unwrap();
+        let task = &tasks()[0];
+        let tokens = model.read(task).unwrap();
+        for kinds in
+            ["value", "output", "query", "key", "mlp-up", "mlp-down", "value,key,mlp-down"]
+        {
+            // Not all blocks of the kind: another head's place would go unnoticed.
+            let mut chosen = blocks(&format!("{kinds}@all"), model.config());
+            chosen.swap_remove(0);
+            let steps = Steps::new(0.2, 3);
+            let update = descend(model.network(), &tokens, &chosen, &steps).unwrap().update;
+            let directory = tempfile::tempdir().unwrap();
+            model.save_merged(directory.path(), &update).unwrap();
+            let merged = Model::open(directory.path()).unwrap();
+
+            let updated = predict_updated(model.network(), &tokens, &update).unwrap();
+            let layout = || Layout::shared(tokens.sequences()).unwrap();
+            let found = merged.network().predict(layout(), tokens.labels()).unwrap();
+            let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+            let what = format!("{folder}, {kinds}");
+            assert_near(&found, &updated, 1e-6, &what);
+            let base = model.network().predict(layout(), tokens.labels()).unwrap();
+            let gaps = found.iter().zip(&base).map(|(a, &b)| (a - f64::from(b)).abs());
+            assert!(gaps.fold(0.0, f64::max) > 1e-4, "{what}: the update moves predictions");
+            let zeros = Update::zeros(merged.network(), &chosen).unwrap();
+            let query = merged.predict(task, &zeros).unwrap();
+            assert_near(&[query], &updated[updated.len() - 1..], 1e-6, &what);
+        }
+    }
+}
+
+#[test]
+fn merging_leaves_other_weights_alone_and_refuses_what_does_not_fit() {
+    let model = Model::open(&fixture("gpt2-inner")).unwrap();
+    let (config, parameters) = (model.config(), model.network().parameters());
+    let chosen = blocks("key@1..2", config);
+    let mut update = Update::zeros(model.network(), &chosen).unwrap();
+    update.block_mut(chosen[2]).unwrap().fill(0.5);
+    let merged = update.merge(&parameters, config).unwrap();
+    let (width, size) = (config.width, config.head_width());
+    let mut expected = parameters.clone();
+    for row in 0..width {
+        for column in width + 2 * size..width + 3 * size {
+            expected.layers[1].attention_input.weight[row * 3 * width + column] += 0.5;
+        }
+    }
+    assert_eq!(merged, expected);
+
+    let mut fewer = config.clone();
+    fewer.layers = 1;
+    let refused = update.merge(&parameters, &fewer).unwrap_err();
+    let sizes = Error::SizeMismatch { quantity: "list of layers", found: 3, expected: 1 };
+    assert_eq!(refused, sizes);
+    let mut short = parameters.clone();
+    short.layers.truncate(1);
+    let refused = update.merge(&short, &fewer).unwrap_err();
+    let block = "key.1.0".to_owned();
+    assert_eq!(refused, Error::NoSuchBlock { block, layers: 1, heads: 4 });
+    let other = Model::open(&fixture("gpt2-plain")).unwrap();
+    let (config, parameters) = (other.config(), other.network().parameters());
+    let own = Update::zeros(model.network(), &blocks("value@0..1", model.config())[..2]);
+    let refused = own.unwrap().merge(&parameters, config).unwrap_err();
+    let sizes = Error::SizeMismatch { quantity: "update", found: 16 * 4, expected: 8 * 4 };
+    assert_eq!(refused, sizes);
+}
+
+#[test]
+fn observing_beyond_the_limit_is_refused_before_it_starts() {
+    let model = Model::open(&fixture("gpt2-plain")).unwrap();
+    let (task, chosen) = (&tasks()[0], blocks(ALL_KINDS, model.config()));
+    let layout = Layout::shared(model.read(task).unwrap().sequences()).unwrap();
+    let needed = memory_plan(model.config(), &layout, &chosen, 4);
+    assert!(needed > 1000);
+    let limited = |limit: u64| model.clone().with_memory_limit(limit).observe(task, &chosen);
+    let refused = limited(needed - 1).unwrap_err();
+    assert_eq!(refused, Error::TooMuchMemory { needed, limit: needed - 1 });
+    let allowed = limited(needed).unwrap();
+    assert_eq!(allowed, model.observe(task, &chosen).unwrap());
+}
+
+/// A decision by a rule, and what it led to.
+fn outcome(model: &Model, task: &Task, horizon: HorizonRule) -> (Decision, Outcome) {
+    let seen = model.observe(task, &blocks("value,mlp-up@all", model.config())).unwrap();
+    let rules = Rules { horizon, ..Rules::default() };
+    let decision = decide(&seen.geometry, &rules).unwrap();
+    let outcome = model.act(task, &seen.geometry, &decision).unwrap();
+    (decision, outcome)
+}
+
+/// Every step is compared with the linear picture, both computed here from the kernel.
+#[test]
+fn real_steps_are_watched() {
+    for folder in FOLDERS {
+        let model = Model::open(&fixture(folder)).unwrap();
+        for task in tasks() {
+            let (decision, outcome) = outcome(&model, &task, HorizonRule::Fixed(6));
+            let Choice::Steps(GradientDescent { step, horizon: 6 }) = decision.update else {
+                panic!("six steps were asked for");
+            };
+            let seen =
+                model.observe(&task, &blocks("value,mlp-up@all", model.config())).unwrap();
+            let (block, residuals) = (seen.geometry.total(), seen.geometry.residuals());
+            let (n, coupling) = (residuals.len(), &block.query().unwrap().coupling);
+            let (mut fit, mut query) = (vec![0.0; n], outcome.icl);
+            assert_eq!((outcome.linear_path.len(), outcome.departures.len()), (7, 6));
+            for steps in 0..=6 {
+                let what = format!("{folder}, {}, {steps} steps", task.id);
+                assert_near(&[outcome.linear_path[steps]], &[query], 1e-12, &what);
+                if let Some(departure) = steps.checked_sub(1).map(|at| outcome.departures[at]) {
+                    assert_eq!(departure.horizon as usize, steps);
+                    let shifts = outcome.prompt_path[steps].iter().zip(&outcome.prompt_path[0]);
+                    let gaps: Vec<f64> =
+                        shifts.zip(&fit).map(|((s, base), fit)| s - base - fit).collect();
+                    let scale = support::norm(&fit);
+                    let gap = (departure.deviation - support::norm(&gaps)).abs();
+                    assert!(gap <= 1e-12 * scale, "{what}");
+                    assert_near(&[departure.predicted], &[scale], 1e-12, &what);
+                    assert!(departure.deviation > 0.0, "{what}: steps are not linear");
+                }
+                let pull: Vec<f64> =
+                    residuals.iter().zip(&fit).map(|(r, f)| step.get() * (r - f)).collect();
+                for (i, fit) in fit.iter_mut().enumerate() {
+                    *fit += (0..n).map(|j| block.kernel()[(i, j)] * pull[j]).sum::<f64>();
+                }
+                query += coupling.iter().zip(&pull).map(|(k, p)| k * p).sum::<f64>();
+            }
+        }
+    }
+}
+
+/// What is applied at once has its linear prediction too; without an update both are the model's.
+#[test]
+fn other_updates_have_a_linear_prediction_and_no_departures() {
+    let model = Model::open(&fixture("gpt2-plain")).unwrap();
+    let task = &tasks()[0];
+    let (_, none) = outcome(&model, task, HorizonRule::Fixed(0));
+    assert_eq!((none.linear_path, none.departures.len()), (vec![none.icl], 0));
+    assert_eq!((none.update, none.adapted), (None, none.icl));
+    let (decision, average) = outcome(&model, task, HorizonRule::Gibbs);
+    assert!(matches!(decision.update, Choice::Average(_)), "{:?}", decision.update);
+    assert!(average.departures.is_empty());
+    let expected = [average.icl, average.icl + decision.query.unwrap().correction];
+    assert_near(&average.linear_path, &expected, 1e-14, "the decision's own outlook");
+    assert_eq!(bits(&average.query_path)[0], average.icl.to_bits());
+}
+
+/// A decision made elsewhere is refused by the decision side, whose words are passed on.
+#[test]
+fn a_decision_from_another_geometry_is_refused() {
+    let model = Model::open(&fixture("gpt2-plain")).unwrap();
+    let task = &tasks()[0];
+    let all = model.observe(task, &blocks("value@all", model.config())).unwrap();
+    let few = model.observe(task, &blocks("value@last1", model.config())[..1]).unwrap();
+    let rules = Rules { horizon: HorizonRule::Fixed(2), ..Rules::default() };
+    let decision = decide(&all.geometry, &rules).unwrap();
+    let refused = model.act(task, &few.geometry, &decision).unwrap_err();
+    let bad = fewstep_core::Error::BadBlock { index: 1, blocks: 1 };
+    assert_eq!(refused, Error::Core(bad.clone()));
+    assert_eq!(refused.to_string(), bad.to_string());
+}

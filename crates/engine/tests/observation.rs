@@ -1,0 +1,143 @@
+//! What must hold of observing: it predicts as acting does, and sharing changes no kernel.
+
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod support;
+
+use fewstep_engine::{
+    BlockId, KernelForm, KernelOperator, Layout, Network, PassCount, Real, Steps, Tape,
+    TokenTask, Update, descend, observe, observe_single_position, predict_updated,
+};
+use support::{ALL_KINDS, Reference, bits, blocks, load, norm, random_case};
+
+/// Gap of two kernels relative to the scale of the derivatives that they compare.
+#[track_caller]
+fn assert_same_kernel(found: &[f64], expected: &[f64], scale: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let gaps: Vec<f64> = found.iter().zip(expected).map(|(a, b)| a - b).collect();
+    assert!(norm(&gaps) <= 1e-12 * scale, "{what}: off by {:e} of {scale:e}", norm(&gaps));
+}
+
+/// The derivative of every prediction for some blocks, from passes in which nothing is shared.
+fn derivatives(model: &Network<f64>, task: &TokenTask, blocks: &[BlockId]) -> Vec<Vec<f64>> {
+    let layout = Layout::plain(task.sequences()).unwrap();
+    let mut tape = Tape::new(model, layout, task.labels(), blocks).unwrap();
+    (0..task.sequences().len())
+        .map(|sequence| {
+            let mut seeds = vec![0.0; task.sequences().len()];
+            seeds[sequence] = 1.0;
+            tape.pull_back(&seeds).unwrap();
+            tape.gradient().unwrap().blocks().iter().flat_map(|(_, g)| g.clone()).collect()
+        })
+        .collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// All predictions, the query's last, by every way there is to get them without an update.
+fn base_predictions<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    chosen: &[BlockId],
+) -> Vec<(&'static str, Vec<f64>)> {
+    let whole = |mut predictions: Vec<f64>, query: f64| {
+        predictions.push(query);
+        predictions
+    };
+    let layout = Layout::shared(task.sequences()).unwrap();
+    let predicted = model.predict(layout, task.labels()).unwrap();
+    let seen = observe(model, task, chosen, KernelForm::Cheapest).unwrap();
+    let none = descend(model, task, chosen, &Steps::new(0.1, 0)).unwrap();
+    let zeros = Update::zeros(model, chosen).unwrap();
+    vec![
+        ("predict", predicted.iter().map(|s| s.wide()).collect()),
+        ("observe", whole(seen.predictions, seen.query_prediction)),
+        ("no step", whole(none.predictions[0].clone(), none.query_predictions[0])),
+        ("zero update", predict_updated(model, task, &zeros).unwrap()),
+    ]
+}
+
+/// Observing, taking no step and predicting give the same numbers, to the bit.
+#[test]
+fn base_predictions_are_the_same_whoever_asks() {
+    fn check<R: Real>(model: &Network<R>, task: &TokenTask, what: &str) {
+        for choice in [ALL_KINDS, "value@last1", "mlp-down@last1", "key,mlp-up@last2"] {
+            let chosen = blocks(choice, model.config());
+            let ways = base_predictions(model, task, &chosen);
+            for (way, found) in &ways {
+                assert_eq!(bits(found), bits(&ways[0].1), "{what}, {choice}: {way}");
+            }
+        }
+    }
+    for seed in 0..4 {
+        let (config, parameters, task) = random_case(seed);
+        let single: Network<f32> = Network::new(&config, parameters.clone()).unwrap();
+        check(&single, &task, "single precision");
+        check(&Network::<f64>::new(&config, parameters).unwrap(), &task, "double precision");
+    }
+    for folder in ["gpt2-plain", "gpt2-inner", "gpt2-half"] {
+        for name in ["digits", "words", "text"] {
+            check::<f32>(&load(folder), &Reference::read(folder, name).task(), folder);
+        }
+    }
+}
+
+/// The single-position form and the operator start from the same predictions too.
+#[test]
+fn all_forms_of_the_kernel_start_from_the_same_predictions() {
+    let (config, parameters, task) = random_case(1);
+    let model: Network<f32> = Network::new(&config, parameters).unwrap();
+    let values = blocks("value@last2", &config);
+    let whole = observe(&model, &task, &values, KernelForm::Cheapest).unwrap();
+    let single = observe_single_position(&model, &task, &values).unwrap();
+    assert_eq!(bits(&single.predictions), bits(&whole.predictions));
+    let operator = KernelOperator::new(&model, &task, &values).unwrap();
+    assert_eq!(bits(operator.residuals()), bits(whole.geometry.residuals()));
+}
+
+/// Kernels of separate adjoints over a shared forward pass are inner products of derivatives that
+/// come from passes in which nothing is shared: for every block, together and by itself.
+#[test]
+fn a_shared_forward_pass_changes_no_kernel() {
+    for seed in 0..3 {
+        let (config, parameters, task) = random_case(seed);
+        let model: Network<f64> = Network::new(&config, parameters).unwrap();
+        let (all, n) = (blocks(ALL_KINDS, &config), task.examples());
+        let together = observe(&model, &task, &all, KernelForm::Ghost).unwrap();
+        for (block, seen) in all.iter().zip(together.geometry.blocks()) {
+            let features = derivatives(&model, &task, &[*block]);
+            let gram = |i: usize, j: usize| dot(&features[i], &features[j]);
+            let kernel: Vec<f64> = (0..n * n).map(|at| gram(at / n, at % n)).collect();
+            let coupling: Vec<f64> = (0..n).map(|i| gram(i, n)).collect();
+            let scale = (0..=n).map(|i| gram(i, i)).sum::<f64>();
+            assert!(scale > 0.0);
+            let alone = observe(&model, &task, &[*block], KernelForm::Explicit).unwrap();
+            for found in [seen, &alone.geometry.blocks()[0]] {
+                let what = format!("seed {seed}, {block}");
+                assert_same_kernel(found.kernel().values(), &kernel, scale, &what);
+                let query = found.query().unwrap();
+                assert_same_kernel(&query.coupling, &coupling, scale, &what);
+                assert_same_kernel(&[query.variance], &[gram(n, n)], scale, &what);
+            }
+        }
+    }
+}
+
+/// Every distinct token goes forward once, and backward once for each prompt that it is in.
+#[test]
+fn observing_runs_each_distinct_token_once() {
+    let (config, parameters, task) = random_case(0);
+    let model: Network<f32> = Network::new(&config, parameters).unwrap();
+    // [1 2 3 4 5], [… 6] and [… 9 10] after what they share, [7 8 3 4 5 9 1], and [7 8] within it.
+    let (distinct, all) = (5 + 1 + 2 + 7, 5 + 4 + 7 + 2 + 7);
+    let expected =
+        PassCount { forward: 5, backward: 5, forward_tokens: distinct, backward_tokens: all };
+    let chosen = blocks(ALL_KINDS, &config);
+    let seen = observe(&model, &task, &chosen, KernelForm::Cheapest).unwrap();
+    assert_eq!(seen.passes, expected);
+    let values = blocks("value@last1", &config);
+    assert_eq!(observe_single_position(&model, &task, &values).unwrap().passes, expected);
+    assert_eq!(KernelOperator::new(&model, &task, &values).unwrap().passes(), expected);
+}

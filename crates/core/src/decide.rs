@@ -42,6 +42,8 @@ pub struct Decision {
     pub which: Which,
     /// What to carry out.
     pub update: Update,
+    /// The selected blocks together: their kernel, coupling and query variance.
+    pub block: Block,
     /// The modes of the selected blocks' kernel.
     pub spectrum: Spectrum,
     /// Signal and noise variances fitted to the residuals.
@@ -316,7 +318,7 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     };
     let query = prompt.outlook(&update)?;
     let when = When { adapt, reason, gate, gap_icl, gap_adapted };
-    Ok(Decision { when, how_far, which, update, spectrum, signal, query })
+    Ok(Decision { when, how_far, which, update, block, spectrum, signal, query })
 }
 
 /// The mean squared residual, `‖r‖²/n`.

@@ -21,7 +21,7 @@ use crate::task::Task;
 use crate::tokens::Tokenizer;
 use crate::update::Update;
 use fewstep_core::drift::{self, Departure, Watch};
-use fewstep_core::{Block, Decision, Filter, Geometry, GradientDescent, Update as Choice};
+use fewstep_core::{Decision, Filter, GradientDescent, Update as Choice};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// let blocks = choose_blocks("value@all", 1, 2)?;
 /// let observation = model.observe(&task, &blocks)?;
 /// let decision = decide(&observation.geometry, &Rules::default())?;
-/// let outcome = model.act(&task, &observation.geometry, &decision)?;
+/// let outcome = model.act(&task, &decision)?;
 /// assert_eq!((observation.query_prediction, outcome.adapted), (0.5, 0.5));
 /// # Ok::<(), Error>(())
 /// ```
@@ -249,21 +249,17 @@ impl Model {
 
     /// Carries out a decision on a task, and says how far the linear picture held.
     ///
-    /// `geometry` is what the decision was made from.
-    ///
     /// # Errors
     ///
     /// Those of [`Prompts::build`] and [`descend`]; [`Error::BadBlockName`] or
-    /// [`Error::NoSuchBlock`] if the decision was made for another model, [`Error::Core`] if it
-    /// was made from another geometry.
-    pub fn act(
-        &self,
-        task: &Task,
-        geometry: &Geometry,
-        decision: &Decision,
-    ) -> Result<Outcome, Error> {
+    /// [`Error::NoSuchBlock`] if the decision was made for another model,
+    /// [`Error::SizeMismatch`] or [`Error::Core`] if it was made for a task of another size.
+    pub fn act(&self, task: &Task, decision: &Decision) -> Result<Outcome, Error> {
         let task = self.read(task)?;
-        let block = geometry.sum(&decision.which.selected)?;
+        let (found, expected) = (decision.block.examples(), task.examples());
+        if found != expected {
+            return Err(Error::SizeMismatch { quantity: "the decision", found, expected });
+        }
         let blocks = selected_blocks(decision)?;
         let steps = |horizon| Steps::new(decision.how_far.step_size, horizon);
         match &decision.update {
@@ -275,19 +271,22 @@ impl Model {
                 let horizon = usize::try_from(chosen.horizon).unwrap_or(usize::MAX);
                 let steps = steps(horizon);
                 let outcome = Outcome::of(descend(&self.network, &task, &blocks, &steps)?);
-                let linear = LinearPath::new(&block, geometry.residuals(), &steps)?;
+                let residuals = task.residuals(&outcome.prompt_path[0]);
+                let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
                 let linear_path = linear
                     .query_corrections
                     .iter()
                     .map(|change| outcome.icl + change)
                     .collect();
-                let departures = departures(geometry, decision, chosen, &outcome.prompt_path)?;
+                let departures =
+                    departures(&residuals, decision, chosen, &outcome.prompt_path)?;
                 Ok(Outcome { linear_path, departures, ..outcome })
             }
             filter @ (Choice::Average(_) | Choice::Posterior(_)) => {
                 let applied =
                     apply_filter(&self.network, &task, &blocks, filter, &decision.spectrum)?;
-                let change = linear_change(&block, geometry, decision)?;
+                let residuals = task.residuals(&applied.base_predictions);
+                let change = linear_change(&residuals, decision)?;
                 Ok(Outcome {
                     icl: applied.base_query_prediction,
                     adapted: applied.query_prediction,
@@ -342,12 +341,12 @@ impl Model {
 
 /// Every real step against the linear picture.
 fn departures(
-    geometry: &Geometry,
+    residuals: &[f64],
     decision: &Decision,
     steps: &GradientDescent,
     path: &[Vec<f64>],
 ) -> Result<Vec<Departure>, Error> {
-    let mut watch = Watch::new(&decision.spectrum, geometry.residuals(), steps.step)?;
+    let mut watch = Watch::new(&decision.spectrum, residuals, steps.step)?;
     for (horizon, predictions) in (0..).zip(path).skip(1) {
         let shift: Vec<f64> =
             predictions.iter().zip(&path[0]).map(|(s, base)| s - base).collect();
@@ -357,14 +356,9 @@ fn departures(
 }
 
 /// By how much an update moves the prediction for the query under the linear picture.
-fn linear_change(
-    block: &Block,
-    geometry: &Geometry,
-    decision: &Decision,
-) -> Result<f64, Error> {
+fn linear_change(residuals: &[f64], decision: &Decision) -> Result<f64, Error> {
     let quantity = "the linear picture of an update";
-    let query = block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
-    let residuals = geometry.residuals();
+    let query = decision.block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
     Ok(decision.update.query_correction(&decision.spectrum, &query.coupling, residuals)?)
 }
 

@@ -108,7 +108,7 @@ fn outcome(model: &Model, task: &Task, horizon: HorizonRule) -> (Decision, Outco
     let seen = model.observe(task, &blocks("value,mlp-up@all", model.config())).unwrap();
     let rules = Rules { horizon, ..Rules::default() };
     let decision = decide(&seen.geometry, &rules).unwrap();
-    let outcome = model.act(task, &seen.geometry, &decision).unwrap();
+    let outcome = model.act(task, &decision).unwrap();
     (decision, outcome)
 }
 
@@ -169,17 +169,53 @@ fn other_updates_have_a_linear_prediction_and_no_departures() {
     assert_eq!(bits(&average.query_path)[0], average.icl.to_bits());
 }
 
-/// A decision made elsewhere is refused by the decision side, whose words are passed on.
+/// A decision for a task of another size, or for blocks that the model does not have, is refused.
 #[test]
-fn a_decision_from_another_geometry_is_refused() {
+fn a_decision_made_elsewhere_is_refused() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
-    let task = &tasks()[0];
-    let all = model.observe(task, &blocks("value@all", model.config())).unwrap();
-    let few = model.observe(task, &blocks("value@last1", model.config())[..1]).unwrap();
-    let rules = Rules { horizon: HorizonRule::Fixed(2), ..Rules::default() };
-    let decision = decide(&all.geometry, &rules).unwrap();
-    let refused = model.act(task, &few.geometry, &decision).unwrap_err();
-    let bad = fewstep_core::Error::BadBlock { index: 1, blocks: 1 };
-    assert_eq!(refused, Error::Core(bad.clone()));
-    assert_eq!(refused.to_string(), bad.to_string());
+    let (task, shorter) = (&tasks()[0], &tasks()[1]);
+    assert_ne!(task.examples.len(), shorter.examples.len());
+    let (decision, _) = outcome(&model, task, HorizonRule::Fixed(2));
+    let (found, expected) = (task.examples.len(), shorter.examples.len());
+    assert_eq!(
+        model.act(shorter, &decision).unwrap_err(),
+        Error::SizeMismatch { quantity: "the decision", found, expected }
+    );
+    let deeper = Model::open(&fixture("gpt2-inner")).unwrap();
+    let (decision, _) = outcome(&deeper, task, HorizonRule::Fixed(2));
+    assert!(matches!(model.act(task, &decision), Err(Error::NoSuchBlock { .. })));
+}
+
+/// One model serves many tasks and threads: every answer has the same bits as when its task runs
+/// alone, and the weights stay those of the file.
+#[test]
+fn tasks_beside_each_other_answer_as_if_alone() {
+    let directory = fixture("gpt2-inner");
+    let model = Model::open(&directory).unwrap();
+    let work = |task: &Task| {
+        let candidates = blocks("value,mlp-up@last2", model.config());
+        let observation = model.observe(task, &candidates).unwrap();
+        let rules = Rules { horizon: HorizonRule::Fixed(5), ..Rules::default() };
+        let decision = decide(&observation.geometry, &rules).unwrap();
+        (observation, model.act(task, &decision).unwrap())
+    };
+    let tasks = tasks();
+    let alone: Vec<_> = tasks.iter().map(work).collect();
+    // Three rounds in three threads, each starting at another task.
+    std::thread::scope(|scope| {
+        for first in 0..3 {
+            let (tasks, alone, work) = (&tasks, &alone, &work);
+            scope.spawn(move || {
+                for turn in 0..3 * tasks.len() {
+                    let index = (first + turn) % tasks.len();
+                    let (observation, outcome) = work(&tasks[index]);
+                    assert_eq!(observation, alone[index].0);
+                    assert_eq!(bits(&outcome.query_path), bits(&alone[index].1.query_path));
+                    assert_eq!(outcome, alone[index].1);
+                }
+            });
+        }
+    });
+    let fresh = Model::open(&directory).unwrap();
+    assert_eq!(model.network().parameters(), fresh.network().parameters());
 }

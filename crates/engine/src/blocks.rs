@@ -39,6 +39,12 @@ pub enum BlockKind {
 
 impl BlockKind {
     /// All kinds, in the order of their declaration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fewstep_engine::BlockKind::ALL[5].to_string(), "mlp-down");
+    /// ```
     pub const ALL: [Self; 6] =
         [Self::Value, Self::Output, Self::Query, Self::Key, Self::MlpUp, Self::MlpDown];
 
@@ -134,18 +140,43 @@ impl BlockId {
     }
 
     /// The kind of matrix.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{BlockId, BlockKind, Error};
+    /// assert_eq!("key.1.0".parse::<BlockId>()?.kind(), BlockKind::Key);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.kind
     }
 
     /// The layer, counted from 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{BlockId, Error};
+    /// assert_eq!("key.1.0".parse::<BlockId>()?.layer(), 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn layer(&self) -> usize {
         self.layer
     }
 
     /// The head, counted from 0, if there is one block per head.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{BlockId, Error};
+    /// assert_eq!("key.1.0".parse::<BlockId>()?.head(), Some(0));
+    /// assert_eq!("mlp-up.1".parse::<BlockId>()?.head(), None);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn head(&self) -> Option<usize> {
         self.head

@@ -95,6 +95,16 @@ impl HubSettings {
     }
 
     /// The settings in some variables; empty ones count as absent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{HubSettings};
+    /// let settings = HubSettings::from_variables(|name| {
+    ///     (name == "HF_HOME").then(|| "/models".to_owned())
+    /// });
+    /// assert_eq!(settings.cache, std::path::Path::new("/models/hub"));
+    /// ```
     #[must_use]
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| variable(name).filter(|value| !value.is_empty());

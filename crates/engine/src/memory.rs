@@ -65,8 +65,8 @@ impl Rows {
 /// `layout` is the [shared](Layout::shared) one of all prompts, the query's included; `number` is
 /// the size of one number in bytes (4 for `f32`). All buffers that grow with the prompts are
 /// counted, as if each kernel took its larger form; so the count is a little too high. What the
-/// model makes once, the transposes of its matrices, belongs to the model. A configuration outside its ranges counts
-/// as endless.
+/// model makes once, the transposes of its matrices, belongs to the model. A configuration
+/// outside its ranges counts as endless.
 ///
 /// # Examples
 ///

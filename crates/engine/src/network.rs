@@ -69,6 +69,21 @@ impl<R: Real> Network<R> {
     ///
     /// Those of [`Config::check`], and [`Error::SizeMismatch`] for parameters of other sizes than
     /// the configuration asks for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// let mut parameters = Parameters::zeros(&config)?;
+    /// parameters.final_norm.scale.pop();
+    /// let refused = Network::<f32>::new(&config, parameters).expect_err("one is missing");
+    /// let quantity = "final norm scale";
+    /// assert_eq!(refused, Error::SizeMismatch { quantity, found: 1, expected: 2 });
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new(config: &Config, parameters: Parameters) -> Result<Self, Error> {
         config.check()?;
         check_sizes(config, &parameters)?;
@@ -85,6 +100,18 @@ impl<R: Real> Network<R> {
     }
 
     /// The sizes of the model.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// assert_eq!(model.config().vocabulary, 5);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -130,12 +157,16 @@ impl<R: Real> Network<R> {
         }
     }
 
+    /// The output embedding, `[vocabulary, width]`.
+    pub(crate) fn unembedding(&self) -> View<'_, R> {
+        let table = self.unembedding.as_ref().unwrap_or(&self.token_embedding);
+        View::new(table, self.config.vocabulary, self.config.width)
+    }
+
     /// The rows of the output embedding that belong to some tokens: `[tokens, width]`.
     pub(crate) fn unembedding_of(&self, tokens: &[u32]) -> Vec<R> {
-        let width = self.config.width;
-        let table = self.unembedding.as_ref().unwrap_or(&self.token_embedding);
-        let row = |&token: &u32| &table[token as usize * width..][..width];
-        tokens.iter().flat_map(row).copied().collect()
+        let table = self.unembedding();
+        tokens.iter().flat_map(|&token| table.row(token as usize)).copied().collect()
     }
 
     pub(crate) fn bias(&self, layer: usize, kind: BlockKind) -> &[R] {
@@ -348,61 +379,6 @@ pub(crate) fn check_sizes(config: &Config, parameters: &Parameters) -> Result<()
         }
     }
     Ok(())
-}
-
-/// The tokens that a prediction chooses between, and the value of each.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_engine::{Error, Labels};
-///
-/// let refused = Labels::new(vec![3], vec![0.0, 1.0]);
-/// assert_eq!(
-///     refused,
-///     Err(Error::SizeMismatch { quantity: "label values", found: 2, expected: 1 })
-/// );
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Labels {
-    tokens: Vec<u32>,
-    values: Vec<f64>,
-}
-
-impl Labels {
-    /// Labels from the token and the value of each.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Empty`] without labels, [`Error::SizeMismatch`] unless there is a value for each
-    /// token, [`Error::OutOfRange`] for a value that is not finite.
-    pub fn new(tokens: Vec<u32>, values: Vec<f64>) -> Result<Self, Error> {
-        if tokens.is_empty() {
-            return Err(Error::Empty { quantity: "list of labels" });
-        }
-        let (found, expected) = (values.len(), tokens.len());
-        if found != expected {
-            return Err(Error::SizeMismatch { quantity: "label values", found, expected });
-        }
-        match values.iter().find(|value| !value.is_finite()) {
-            Some(&found) => {
-                Err(Error::OutOfRange { quantity: "label value", found, allowed: "finite" })
-            }
-            None => Ok(Self { tokens, values }),
-        }
-    }
-
-    /// The token of each label.
-    #[must_use]
-    pub fn tokens(&self) -> &[u32] {
-        &self.tokens
-    }
-
-    /// The value of each label.
-    #[must_use]
-    pub fn values(&self) -> &[f64] {
-        &self.values
-    }
 }
 
 /// Number of weights of a block.

@@ -6,8 +6,9 @@
 use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
 use crate::factors::{KernelForm, kernels, single_position_kernels};
+use crate::labels::Labels;
 use crate::layout::Layout;
-use crate::network::{Labels, Network};
+use crate::network::Network;
 use crate::passes::PassCount;
 use crate::prompt::Prompts;
 use crate::real::Real;
@@ -41,6 +42,16 @@ impl TokenTask {
     ///
     /// [`Error::Empty`] without examples, [`Error::SizeMismatch`] unless there is one answer per
     /// leave-one-out prompt, [`Error::OutOfRange`] for an answer that is not finite.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Labels, TokenTask};
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// let refused = TokenTask::new(vec![], vec![1], labels, vec![]);
+    /// assert_eq!(refused, Err(Error::Empty { quantity: "list of examples" }));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new(
         leave_one_out: Vec<Vec<u32>>,
         query: Vec<u32>,
@@ -67,6 +78,21 @@ impl TokenTask {
     /// # Errors
     ///
     /// As [`TokenTask::new`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, TokenTask, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(TokenTask::of(&prompts)?.targets(), [0.5, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn of(prompts: &Prompts) -> Result<Self, Error> {
         Self::new(
             prompts.leave_one_out().to_vec(),
@@ -77,24 +103,68 @@ impl TokenTask {
     }
 
     /// `n`: the number of examples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Labels, TokenTask};
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// assert_eq!(task.examples(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn examples(&self) -> usize {
         self.targets.len()
     }
 
     /// The leave-one-out prompts, then the query's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Labels, TokenTask};
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// assert_eq!(task.sequences().last(), Some(&vec![0, 1, 2]));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn sequences(&self) -> &[Vec<u32>] {
         &self.sequences
     }
 
     /// The labels.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Labels, TokenTask};
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// assert_eq!(task.labels().tokens(), [3, 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
     /// `y`: the values of the examples' answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Labels, TokenTask};
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// assert_eq!(task.targets(), [1.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn targets(&self) -> &[f64] {
         &self.targets
@@ -107,6 +177,10 @@ impl TokenTask {
 }
 
 /// What a task looks like to an update of a model.
+///
+/// # Examples
+///
+/// See [`observe`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// Residuals, and per block its kernel, coupling and query variance.
@@ -129,6 +203,31 @@ pub struct Observation {
 ///
 /// Those of [`Tape::new`] and [`Layout::shared`]; [`Error::NotFinite`] if a prediction is not;
 /// [`Error::Core`] if the geometry is refused.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, KernelForm, choose_blocks,
+/// #     observe
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// // Without weights both labels are equally likely, and no update of a value block matters.
+/// let blocks = choose_blocks("value@all", 1, 1)?;
+/// let seen = observe(&model, &task, &blocks, KernelForm::Cheapest)?;
+/// assert_eq!((&seen.predictions[..], seen.query_prediction), (&[0.5, 0.5][..], 0.5));
+/// assert_eq!(seen.geometry.residuals(), [0.5, -0.5]);
+/// assert_eq!(seen.geometry.total().kernel().values(), [0.0; 4]);
+/// // Forward, 0 is there once and 0 1 too; backward, every prompt is by itself.
+/// assert_eq!((seen.passes.forward_tokens, seen.passes.backward_tokens), (4, 7));
+/// # Ok::<(), Error>(())
+/// ```
 pub fn observe<R: Real>(
     model: &Network<R>,
     task: &TokenTask,
@@ -148,6 +247,26 @@ pub fn observe<R: Real>(
 /// # Errors
 ///
 /// As [`observe`], and [`Error::NotAValueBlock`] for a block of another kind.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, choose_blocks,
+/// #     observe_single_position
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// let blocks = choose_blocks("key@all", 1, 1)?;
+/// let refused = observe_single_position(&model, &task, &blocks);
+/// assert_eq!(refused, Err(Error::NotAValueBlock { block: "key.0.0".to_owned() }));
+/// # Ok::<(), Error>(())
+/// ```
 pub fn observe_single_position<R: Real>(
     model: &Network<R>,
     task: &TokenTask,

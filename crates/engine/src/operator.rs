@@ -19,6 +19,10 @@ use fewstep_core::matfree::LinearOperator;
 /// ```text
 /// Kv = J (Jᵀv),   Jᵀv = Σ_t v_t a_t b_tᵀ,   (Jθ)_i = Σ_t a_itᵀ θ b_it
 /// ```
+///
+/// # Examples
+///
+/// See [`KernelOperator::new`].
 #[derive(Debug)]
 pub struct KernelOperator<'m, R = f32> {
     tape: Tape<'m, R>,
@@ -32,6 +36,28 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # Errors
     ///
     /// As [`observe`](crate::observe).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, TokenTask, KernelOperator, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # use fewstep_core::matfree::LinearOperator;
+    /// let kernel = KernelOperator::new(&model, &task, &blocks)?;
+    /// let mut product = [1.0, 1.0];
+    /// kernel.apply(&[1.0, 2.0], &mut product);
+    /// assert_eq!(product, [0.0, 0.0]); // without weights nothing moves
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new(
         model: &'m Network<R>,
         task: &TokenTask,
@@ -46,18 +72,73 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     }
 
     /// `r`: the leave-one-out residuals.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, TokenTask, KernelOperator, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// assert_eq!(KernelOperator::new(&model, &task, &blocks)?.residuals(), [0.5, -0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn residuals(&self) -> &[f64] {
         &self.residuals
     }
 
     /// What it cost to make; products cost no further pass.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, TokenTask, KernelOperator, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// assert_eq!(KernelOperator::new(&model, &task, &blocks)?.passes().backward, 3);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn passes(&self) -> PassCount {
         self.tape.passes()
     }
 
     /// `k_x` and `κ_x`: the coupling to the query and the query variance, by one product.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, TokenTask, KernelOperator, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let (coupling, variance) = KernelOperator::new(&model, &task, &blocks)?.query();
+    /// assert_eq!((coupling, variance), (vec![0.0, 0.0], 0.0));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn query(&self) -> (Vec<f64>, f64) {
         let mut unit = vec![0.0; self.examples + 1];

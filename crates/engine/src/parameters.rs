@@ -15,6 +15,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 /// A layer norm: `y = scale · (x − mean)/√(variance + ε) + shift`.
+///
+/// # Examples
+///
+/// See [`Parameters`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Norm {
     /// `[width]`.
@@ -24,6 +28,10 @@ pub struct Norm {
 }
 
 /// A linear layer: `y = x W + b`.
+///
+/// # Examples
+///
+/// See [`Parameters`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Linear {
     /// `[in, out]`, row by row.
@@ -33,6 +41,10 @@ pub struct Linear {
 }
 
 /// One Transformer block.
+///
+/// # Examples
+///
+/// See [`Parameters`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     /// The norm in front of attention.
@@ -197,6 +209,19 @@ impl Parameters {
     /// is there with and without prefix; [`Error::UnknownTensor`] for one that the configured
     /// model does not have; [`Error::TiedWeightsDiffer`] for an output embedding of its own in a
     /// model that ties it to the token embedding.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Parameters, Weights};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// let empty = [&2_u64.to_le_bytes()[..], b"{}"].concat();
+    /// let refused = Parameters::from_weights(&Weights::from_bytes(&empty)?, &config);
+    /// assert!(matches!(refused, Err(Error::MissingTensor { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn from_weights(weights: &Weights<'_>, config: &Config) -> Result<Self, Error> {
         config.check()?;
         let layout = layout(config);
@@ -224,6 +249,17 @@ impl Parameters {
     /// # Errors
     ///
     /// Those of [`Config::check`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// assert_eq!(Parameters::zeros(&config)?.position_embedding, [0.0; 3 * 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zeros(config: &Config) -> Result<Self, Error> {
         config.check()?;
         let tensors = layout(config)
@@ -279,6 +315,19 @@ impl Parameters {
     /// Those of [`Config::check`]; [`Error::ParameterSize`] for a parameter of another size than
     /// the configuration asks for; [`Error::WeightNotFinite`] for one that is not finite, or too
     /// large for the precision; [`Error::File`] if the files cannot be written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Parameters, Precision};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// let parameters = Parameters::zeros(&config)?;
+    /// let refused = parameters.save("no such directory".as_ref(), &config, Precision::Half);
+    /// assert!(matches!(refused, Err(Error::File { action: "write", .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn save(
         &self,
         directory: &Path,

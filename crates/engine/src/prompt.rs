@@ -96,6 +96,24 @@ impl Prompts {
     /// [`Error::LabelsCollide`] or [`Error::LabelsDisagree`] unless every label is one token of
     /// its own, the same in all prompts; [`Error::EmptyPrompt`] if nothing stands before the
     /// labels; [`Error::ContextTooLong`] if a prompt does not fit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Place, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let refused = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(5));
+    /// let Err(Error::ContextTooLong { place, length, limit: 5, .. }) = refused else {
+    ///     panic!("five tokens are too few");
+    /// };
+    /// assert_eq!((place, length), (Place::Example(0), 6)); // "b=0", a line break, "a="
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn build(
         task: &Task,
         tokenizer: &Tokenizer,
@@ -124,36 +142,126 @@ impl Prompts {
     }
 
     /// `P⁽⁻ⁱ⁾` and `x_i`: one prompt per example, without its answer (Sec. 3).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// # let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(prompts.leave_one_out()[0], b"b=0\na=".map(u32::from));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn leave_one_out(&self) -> &[Vec<u32>] {
         &self.leave_one_out
     }
 
     /// The prompt of the query.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// # let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(prompts.query(), b"a=1\nb=0\nc=".map(u32::from));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn query(&self) -> &[u32] {
         &self.query
     }
 
     /// The token of each label, in the order of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// # let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(prompts.label_tokens(), b"01".map(u32::from));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn label_tokens(&self) -> &[u32] {
         &self.label_tokens
     }
 
     /// The value of each label, in the order of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// # let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(prompts.label_values(), [0.0, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn label_values(&self) -> &[f64] {
         &self.label_values
     }
 
     /// `y_i`: the value of each example's answer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// # let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(prompts.targets(), [0.5, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn targets(&self) -> &[f64] {
         &self.targets
     }
 
     /// The value of the query's answer, if it is known; for scoring only.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, PromptSettings, Prompts, Task, Tokenizer};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// # let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &PromptSettings::new(64))?;
+    /// assert_eq!(prompts.query_target(), Some(0.5));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn query_target(&self) -> Option<f64> {
         self.query_target

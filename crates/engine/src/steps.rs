@@ -42,6 +42,12 @@ pub struct Steps {
 
 impl Steps {
     /// Steps without a preconditioner.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fewstep_engine::Steps::new(0.01, 8).horizon, 8);
+    /// ```
     #[must_use]
     pub fn new(step_size: f64, horizon: usize) -> Self {
         Self { step_size, horizon, variances: None }
@@ -49,6 +55,10 @@ impl Steps {
 }
 
 /// What steps did, after `0, 1, …, T` of them.
+///
+/// # Examples
+///
+/// See [`descend`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descent<R = f32> {
     /// Predictions of the leave-one-out prompts.
@@ -80,6 +90,28 @@ pub struct Descent<R = f32> {
 ///
 /// [`Error::OutOfRange`] or [`Error::SizeMismatch`] for settings outside their range, those of
 /// [`Tape::new`] and [`Layout::shared`], and [`Error::NotFinite`] if the steps diverge.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, Steps, choose_blocks, descend
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// // Without weights nothing moves: both answers are off by a half, ½(¼ + ¼) after every step.
+/// let blocks = choose_blocks("value@all", 1, 1)?;
+/// let descent = descend(&model, &task, &blocks, &Steps::new(0.1, 2))?;
+/// assert_eq!(descent.query_predictions, [0.5, 0.5, 0.5]);
+/// assert_eq!(descent.losses, [0.25, 0.25, 0.25]);
+/// assert_eq!((descent.passes.forward, descent.passes.backward), (3 * 3, 2 * 2));
+/// # Ok::<(), Error>(())
+/// ```
 pub fn descend<R: Real>(
     model: &Network<R>,
     task: &TokenTask,
@@ -155,6 +187,10 @@ fn add_gradient<R: Real>(
 }
 
 /// What one update did.
+///
+/// # Examples
+///
+/// See [`apply_weights`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied<R = f32> {
     /// Predictions of the leave-one-out prompts.
@@ -179,6 +215,28 @@ pub struct Applied<R = f32> {
 /// # Errors
 ///
 /// As [`descend`]; [`Error::SizeMismatch`] unless there is one weight per example.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, apply_weights, choose_blocks
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// # let blocks = choose_blocks("value@all", 1, 1)?;
+/// let applied = apply_weights(&model, &task, &blocks, &[0.1, -0.2], None)?;
+/// assert_eq!(applied.query_prediction, applied.base_query_prediction); // without weights
+/// let refused = apply_weights(&model, &task, &blocks, &[0.1], None);
+/// let quantity = "example weights";
+/// assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 1, expected: 2 }));
+/// # Ok::<(), Error>(())
+/// ```
 pub fn apply_weights<R: Real>(
     model: &Network<R>,
     task: &TokenTask,
@@ -205,6 +263,28 @@ pub fn apply_weights<R: Real>(
 /// # Errors
 ///
 /// As [`descend`]; [`Error::Core`] unless the spectrum is one of this task.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, apply_filter, choose_blocks
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// # let blocks = choose_blocks("value@all", 1, 1)?;
+/// # use fewstep_core::{GradientDescent, Spectrum, StepSize};
+/// let spectrum = Spectrum::of(&[vec![4.0, 0.0], vec![0.0, 1.0]])?;
+/// let filter = GradientDescent { step: StepSize::new(0.1, &spectrum)?, horizon: 8 };
+/// let applied = apply_filter(&model, &task, &blocks, &filter, &spectrum)?;
+/// assert_eq!((applied.passes.forward, applied.passes.backward), (2 * 3, 2));
+/// # Ok::<(), Error>(())
+/// ```
 pub fn apply_filter<R: Real>(
     model: &Network<R>,
     task: &TokenTask,
@@ -255,6 +335,26 @@ fn split(mut predictions: Vec<f64>) -> (Vec<f64>, f64) {
 /// # Errors
 ///
 /// As [`descend`].
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, Update, choose_blocks,
+/// #     predict_updated
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// # let blocks = choose_blocks("value@all", 1, 1)?;
+/// let update = Update::zeros(&model, &blocks)?;
+/// assert_eq!(predict_updated(&model, &task, &update)?, [0.5, 0.5, 0.5]);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn predict_updated<R: Real>(
     model: &Network<R>,
     task: &TokenTask,

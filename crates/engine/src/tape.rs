@@ -11,8 +11,10 @@ use crate::gpt2::{
     AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, Scratch, Valid, gather,
     scatter_add,
 };
+use crate::labels::Labels;
 use crate::layout::Layout;
-use crate::network::{Labels, Network, Overlay, block_size};
+use crate::network::{Network, Overlay, block_size};
+use crate::ops::{View, ViewMut, Write, product};
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::update::Update;
@@ -42,6 +44,26 @@ impl<R: Real> Streams<R> {
 }
 
 /// What a forward pass remembers.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// let layout = Layout::plain(&[vec![0, 1, 2]])?;
+/// let mut tape = Tape::new(&model, layout, &labels, &choose_blocks("mlp-down@all", 1, 1)?)?;
+/// assert_eq!(tape.predictions(), [0.5]);
+/// tape.pull_back(&[1.0])?;
+/// // The derivative for a matrix of 8 × 2 weights, which is 0 where all weights are.
+/// assert_eq!(tape.gradient()?.blocks()[0].1, [0.0; 16]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Tape<'m, R = f32> {
     model: &'m Network<R>,
@@ -73,8 +95,50 @@ impl<R: Real> Network<R> {
     /// # Errors
     ///
     /// Those of [`Tape::new`], but for those about blocks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Labels, Layout, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// assert_eq!(model.predict(Layout::plain(&[vec![0, 1, 2]])?, &labels)?, [0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn predict(&self, layout: Layout, labels: &Labels) -> Result<Vec<R>, Error> {
         Ok(Tape::start(self, layout, labels, &[])?.readout.predictions)
+    }
+
+    /// The logits of every token after each sequence: `[sequences, vocabulary]`, row by row.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::predict`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Layout, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// assert_eq!(model.logits(Layout::plain(&[vec![0, 1], vec![2]])?)?, [0.0; 2 * 5]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn logits(&self, layout: Layout) -> Result<Vec<R>, Error> {
+        let (sequences, vocabulary) = (layout.sequences(), self.config().vocabulary);
+        let labels = Labels::new(vec![0], vec![0.0])?;
+        let tape = Tape::start(self, layout, &labels, &[])?;
+        // The read-out leaves the output of the final norm behind.
+        let normed = View::new(&tape.scratch.gathered, sequences, self.config().width);
+        let mut logits = vec![R::ZERO; sequences * vocabulary];
+        let target = ViewMut::new(&mut logits, sequences, vocabulary);
+        product(Write::Over, target, normed, self.unembedding().transposed(), R::ONE);
+        Ok(logits)
     }
 }
 
@@ -86,6 +150,21 @@ impl<'m, R: Real> Tape<'m, R> {
     /// [`Error::SequenceTooLong`] or [`Error::TokenOutOfRange`] for sequences or labels that do
     /// not fit the model, [`Error::Empty`], [`Error::NoSuchBlock`] or [`Error::DuplicateBlock`]
     /// for blocks that it does not have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Labels, Layout, Network, Parameters, Tape};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// let refused = Tape::new(&model, Layout::plain(&[vec![0]])?, &labels, &[]);
+    /// let refused = refused.expect_err("no block is named");
+    /// assert_eq!(refused, Error::Empty { quantity: "list of blocks" });
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new(
         model: &'m Network<R>,
         layout: Layout,
@@ -214,6 +293,24 @@ impl<'m, R: Real> Tape<'m, R> {
     ///
     /// [`Error::BlockNotOnTape`] for an update of a block that the tape was not made for, and
     /// [`Error::SizeMismatch`] for one that was made for another model.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, Update, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
+    /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
+    /// assert_eq!(tape.run(&Update::zeros(&model, &blocks)?)?, [0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn run(&mut self, update: &Update<R>) -> Result<&[R], Error> {
         let moved: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
         for (block, change) in &update.blocks {
@@ -253,6 +350,26 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # Errors
     ///
     /// [`Error::SizeMismatch`] unless there is one seed per sequence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
+    /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
+    /// let refused = tape.pull_back(&[1.0, 1.0]);
+    /// let quantity = "seeds";
+    /// assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 2, expected: 1 }));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pull_back(&mut self, seeds: &[R]) -> Result<(), Error> {
         let (found, expected) = (seeds.len(), self.plans.layout.sequences());
         if found != expected {
@@ -315,18 +432,70 @@ impl<'m, R: Real> Tape<'m, R> {
     }
 
     /// The prediction of each sequence at the last forward pass.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let layout = Layout::plain(&[vec![0], vec![1]])?;
+    /// assert_eq!(Tape::new(&model, layout, &labels, &blocks)?.predictions(), [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn predictions(&self) -> &[R] {
         &self.readout.predictions
     }
 
     /// What was run so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let layout = Layout::shared(&[vec![0, 1], vec![0, 2]])?;
+    /// let passes = Tape::new(&model, layout, &labels, &blocks)?.passes();
+    /// assert_eq!((passes.forward, passes.forward_tokens, passes.backward), (2, 3, 0));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn passes(&self) -> PassCount {
         self.passes
     }
 
     /// The sequences, as they went forward.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let layout = Layout::shared(&[vec![0, 1], vec![0, 2]])?;
+    /// assert_eq!(Tape::new(&model, layout, &labels, &blocks)?.layout().rows(), 3);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.plans.layout

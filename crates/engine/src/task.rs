@@ -118,12 +118,40 @@ pub struct Template<'a> {
 
 impl Template<'_> {
     /// The text up to where the answer is asked for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Task};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// assert_eq!(task.template()?.prefix("c"), "c=");
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn prefix(&self, x: &str) -> String {
         [self.before, x, self.between].concat()
     }
 
     /// The text of an example with its answer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Task};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// assert_eq!(task.template()?.shown("c", "1"), "c=1");
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn shown(&self, x: &str, y: &str) -> String {
         [self.before, x, self.between, y, self.behind].concat()
@@ -208,6 +236,20 @@ impl Task {
     ///
     /// [`Error::Placeholder`] unless it holds `{x}` once and `{y}` once, and
     /// [`Error::PlaceholderOrder`] unless `{x}` comes first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Task};
+    /// # let mut task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// task.template = "{y}={x}".to_owned();
+    /// assert!(matches!(task.template(), Err(Error::PlaceholderOrder { .. })));
+    /// ```
     pub fn template(&self) -> Result<Template<'_>, Error> {
         for placeholder in ["{x}", "{y}"] {
             let found = self.template.matches(placeholder).count();

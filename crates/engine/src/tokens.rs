@@ -67,6 +67,12 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// The longest text, in bytes, that is tokenised at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fewstep_engine::Tokenizer::LONGEST_TEXT, 1024 * 1024);
+    /// ```
     pub const LONGEST_TEXT: usize = 1 << 20;
 
     /// Reads the tokenizer in a model's directory: `tokenizer.json`, or `vocab.json` and
@@ -76,6 +82,18 @@ impl Tokenizer {
     ///
     /// [`Error::NoTokenizer`] if there is neither, [`Error::File`] or [`Error::FileTooLarge`] if
     /// it cannot be read, and those of [`Tokenizer::from_json`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Tokenizer};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// let refused = Tokenizer::load("no such directory".as_ref(), &config);
+    /// assert!(matches!(refused, Err(Error::NoTokenizer { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn load(directory: &Path, config: &Config) -> Result<Self, Error> {
         let [whole, vocabulary, merges] =
             [WHOLE, VOCABULARY, MERGES].map(|name| directory.join(name));
@@ -315,6 +333,14 @@ impl Tokenizer {
     /// # Errors
     ///
     /// [`Error::File`] if one cannot be written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Tokenizer};
+    /// let refused = Tokenizer::of_bytes().save("no such directory".as_ref());
+    /// assert!(matches!(refused, Err(Error::File { action: "write", .. })));
+    /// ```
     pub fn save(&self, directory: &Path) -> Result<(), Error> {
         self.files
             .iter()

@@ -47,6 +47,19 @@ impl<R: Real> Update<R> {
     ///
     /// [`Error::Empty`] without blocks, [`Error::NoSuchBlock`] or [`Error::DuplicateBlock`] for
     /// blocks that the model does not have or that are there twice.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// let update = Update::zeros(&model, &choose_blocks("mlp-up@all", 1, 1)?)?;
+    /// assert_eq!(update.blocks()[0].1.len(), 2 * 8);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zeros(model: &Network<R>, blocks: &[BlockId]) -> Result<Self, Error> {
         model.check_blocks(blocks)?;
         let size = |block: &BlockId| block_size(model.config(), block);
@@ -55,12 +68,41 @@ impl<R: Real> Update<R> {
     }
 
     /// The blocks, each with its change as `[in, out]`, row by row.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// assert_eq!(Update::zeros(&model, &blocks)?.blocks()[0].0, blocks[0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn blocks(&self) -> &[(BlockId, Vec<R>)] {
         &self.blocks
     }
 
     /// The change of one block, to write to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let mut update = Update::zeros(&model, &blocks)?;
+    /// update.block_mut(blocks[0]).expect("it is there")[3] = 1.0;
+    /// assert_eq!(update.blocks()[0].1, [0.0, 0.0, 0.0, 1.0]);
+    /// assert_eq!(update.block_mut("key.0.0".parse()?), None);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn block_mut(&mut self, block: BlockId) -> Option<&mut [R]> {
         let found = self.blocks.iter_mut().find(|(other, _)| *other == block);
         found.map(|(_, change)| &mut change[..])
@@ -84,6 +126,21 @@ impl Update<f32> {
     ///
     /// [`Error::SizeMismatch`] if it belongs to another model, [`Error::WeightNotFinite`] if a
     /// change is not finite, [`Error::File`] if the file cannot be written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let update = Update::zeros(&model, &blocks)?;
+    /// let refused = update.save("no such directory/update.safetensors".as_ref(), &model);
+    /// assert!(matches!(refused, Err(Error::File { action: "write", .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn save(&self, file: &Path, model: &Network<f32>) -> Result<(), Error> {
         let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
         model.check_blocks(&names)?;
@@ -184,6 +241,19 @@ impl Update<f32> {
     /// [`Error::File`] or [`Error::FileTooLarge`] if it cannot be read, those of
     /// [`Weights::from_bytes`] and [`Weights::tensor`], [`Error::BadBlockName`] or
     /// [`Error::NoSuchBlock`] for a tensor that is no block of the model.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// let refused = Update::load("no such file".as_ref(), &model);
+    /// assert!(matches!(refused, Err(Error::File { action: "read", .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn load(file: &Path, model: &Network<f32>) -> Result<Self, Error> {
         let config = model.config();
         let width = config.width as u64;

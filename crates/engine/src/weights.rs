@@ -115,6 +115,14 @@ impl Weights<'static> {
     /// [`Error::DuplicateTensor`] if two shards hold the same; [`Error::HeaderLength`],
     /// [`Error::Json`], [`Error::TensorBytes`] or [`Error::UncoveredBytes`] for a file that is
     /// cut off or damaged; [`Error::File`] if one cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Weights};
+    /// let refused = Weights::open("no such directory".as_ref()).map(|_| ());
+    /// assert!(matches!(refused, Err(Error::NoWeights { .. })));
+    /// ```
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let (whole, index) = (directory.join(WHOLE), directory.join(INDEX));
         let mut weights =
@@ -189,6 +197,14 @@ impl<'a> Weights<'a> {
     /// # Errors
     ///
     /// Those of [`Weights::open`] that concern a single file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Weights};
+    /// let refused = Weights::from_bytes(b"short").map(|_| ());
+    /// assert!(matches!(refused, Err(Error::HeaderLength { available: 5, .. })));
+    /// ```
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
         Self::of_file(Path::new(WHOLE), bytes)
     }
@@ -228,6 +244,18 @@ impl<'a> Weights<'a> {
     /// [`Error::MissingTensor`], [`Error::TensorShape`] unless it has the expected shape,
     /// [`Error::TensorType`] unless it holds `F32`, `F16` or `BF16`, and
     /// [`Error::WeightNotFinite`] for NaN or infinite entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Weights};
+    /// let header = br#"{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}"#;
+    /// let length = u64::try_from(header.len()).expect("it is short");
+    /// let numbers = [1.5_f32, -2.0].map(f32::to_le_bytes).concat();
+    /// let bytes = [&length.to_le_bytes()[..], header, &numbers].concat();
+    /// assert_eq!(Weights::from_bytes(&bytes)?.tensor("w", &[2])?, [1.5, -2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tensor(&self, name: &str, expected: &[usize]) -> Result<Vec<f32>, Error> {
         let file = self.file_of(name).to_path_buf();
         let Some(tensor) = self.tensors.get(name) else {

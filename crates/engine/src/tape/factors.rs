@@ -131,6 +131,26 @@ impl<R: Real> Tape<'_, R> {
     /// # Errors
     ///
     /// [`Error::Empty`] if no adjoint was run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
+    /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
+    /// assert_eq!(tape.gradient(), Err(Error::Empty { quantity: "list of seeds" }));
+    /// tape.pull_back(&[1.0])?;
+    /// assert_eq!(tape.gradient()?.blocks()[0].1, [0.0; 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gradient(&self) -> Result<Update<R>, Error> {
         if self.adjoint_scratch.is_none() {
             return Err(Error::Empty { quantity: "list of seeds" });

@@ -1,6 +1,7 @@
 //! From the last layer to the predictions: the final norm, the labels' logits, their expectation.
 
-use crate::network::{Labels, Network};
+use crate::labels::Labels;
+use crate::network::Network;
 use crate::ops::{
     Normalised, View, ViewMut, Write, affine, expectation, expectation_adjoint, norm_adjoint,
     normalise, product,

@@ -9,7 +9,9 @@ use fewstep_engine::{
 };
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+pub(crate) mod comparison;
 
 pub(crate) const ALL_KINDS: &str = "value,output,query,key,mlp-up,mlp-down@all";
 
@@ -26,8 +28,11 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn read(folder: &str, task: &str) -> Self {
-        let file = fixture(folder).join(format!("reference-{task}.safetensors"));
-        let bytes = std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        Self::open(&fixture(folder).join(format!("reference-{task}.safetensors")))
+    }
+
+    pub(crate) fn open(file: &Path) -> Self {
+        let bytes = std::fs::read(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
         let metadata = header.metadata().clone().unwrap();
         let provenance = serde_json::from_str(&metadata["provenance"]).unwrap();
@@ -68,9 +73,12 @@ impl Reference {
 }
 
 pub(crate) fn load<R: Real>(folder: &str) -> Network<R> {
-    let directory = fixture(folder);
-    let config = Config::load(&directory).unwrap();
-    Network::new(&config, Parameters::load(&directory, &config).unwrap()).unwrap()
+    open(&fixture(folder))
+}
+
+pub(crate) fn open<R: Real>(directory: &Path) -> Network<R> {
+    let config = Config::load(directory).unwrap();
+    Network::new(&config, Parameters::load(directory, &config).unwrap()).unwrap()
 }
 
 pub(crate) fn blocks(text: &str, config: &Config) -> Vec<BlockId> {

@@ -1,0 +1,181 @@
+//! Carrying out a decision, with an eye on the linear picture that it was made from.
+
+use super::Model;
+use crate::blocks::BlockId;
+use crate::error::Error;
+use crate::passes::PassCount;
+use crate::steps::{Descent, LinearPath, Steps, apply_filter, descend};
+use crate::task::Task;
+use crate::update::Update;
+use fewstep_core::drift::{self, Departure, Watch};
+use fewstep_core::{Decision, Filter, GradientDescent, Update as Choice};
+
+/// What carrying out a decision led to.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Outcome, PassCount};
+///
+/// // Two steps would have led to 0.7 if predictions were linear in the weights.
+/// let outcome = Outcome {
+///     icl: 0.5,
+///     adapted: 0.75,
+///     query_path: vec![0.5, 0.625, 0.75],
+///     prompt_path: vec![vec![0.5], vec![0.625], vec![0.75]],
+///     linear_path: vec![0.5, 0.6, 0.7],
+///     departures: Vec::new(),
+///     update: None,
+///     passes: PassCount::default(),
+/// };
+/// assert_eq!(outcome.query_path.len(), outcome.linear_path.len());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The prediction for the query without any update.
+    pub icl: f64,
+    /// The prediction for the query under the update.
+    pub adapted: f64,
+    /// The prediction for the query after `0, 1, …` steps; under an update that is applied at
+    /// once, before and after it.
+    pub query_path: Vec<f64>,
+    /// The predictions of the leave-one-out prompts at the same points.
+    pub prompt_path: Vec<Vec<f64>>,
+    /// The prediction for the query at the same points if predictions were linear in the weights.
+    pub linear_path: Vec<f64>,
+    /// How far the predictions of the leave-one-out prompts were from the linear picture after
+    /// each real step; empty if no step was taken.
+    pub departures: Vec<Departure>,
+    /// `θ`, if anything was updated.
+    pub update: Option<Update>,
+    /// What it cost.
+    pub passes: PassCount,
+}
+
+impl Outcome {
+    fn of(descent: Descent) -> Self {
+        let last = descent.query_predictions.last();
+        Self {
+            icl: descent.query_predictions[0],
+            adapted: *last.expect("there is the prediction after no step"),
+            query_path: descent.query_predictions,
+            prompt_path: descent.predictions,
+            linear_path: Vec::new(),
+            departures: Vec::new(),
+            update: Some(descent.update),
+            passes: descent.passes,
+        }
+    }
+}
+
+impl Model {
+    /// Carries out a decision on a task, and says how far the linear picture held.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::read`] and [`descend`]; [`Error::BadBlockName`] or
+    /// [`Error::NoSuchBlock`] if the decision was made for another model,
+    /// [`Error::SizeMismatch`] if it was made for a task of another size.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
+    /// # use fewstep_core::{Rules, decide};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let geometry = model.observe(&task, &choose_blocks("value@all", 1, 2)?)?.geometry;
+    /// let decision = decide(&geometry, &Rules::default())?;
+    /// // No update can move a model without weights, and none is made.
+    /// let outcome = model.act(&task, &decision)?;
+    /// assert_eq!((outcome.update, outcome.query_path), (None, vec![0.25]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn act(&self, task: &Task, decision: &Decision) -> Result<Outcome, Error> {
+        let task = self.read(task)?;
+        let (found, expected) = (decision.block.examples(), task.examples());
+        if found != expected {
+            return Err(Error::SizeMismatch { quantity: "the decision", found, expected });
+        }
+        let blocks = selected_blocks(decision)?;
+        let steps = |horizon| Steps::new(decision.how_far.step_size, horizon);
+        match &decision.update {
+            Choice::None => {
+                let outcome = Outcome::of(descend(&self.network, &task, &blocks, &steps(0))?);
+                Ok(Outcome { update: None, linear_path: vec![outcome.icl], ..outcome })
+            }
+            Choice::Steps(chosen) => {
+                let horizon = usize::try_from(chosen.horizon).unwrap_or(usize::MAX);
+                let steps = steps(horizon);
+                let outcome = Outcome::of(descend(&self.network, &task, &blocks, &steps)?);
+                let residuals = task.residuals(&outcome.prompt_path[0]);
+                let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
+                let linear_path = linear
+                    .query_corrections
+                    .iter()
+                    .map(|change| outcome.icl + change)
+                    .collect();
+                let departures =
+                    departures(&residuals, decision, chosen, &outcome.prompt_path)?;
+                Ok(Outcome { linear_path, departures, ..outcome })
+            }
+            filter @ (Choice::Average(_) | Choice::Posterior(_)) => {
+                let applied =
+                    apply_filter(&self.network, &task, &blocks, filter, &decision.spectrum)?;
+                let residuals = task.residuals(&applied.base_predictions);
+                let change = linear_change(&residuals, decision)?;
+                Ok(Outcome {
+                    icl: applied.base_query_prediction,
+                    adapted: applied.query_prediction,
+                    query_path: vec![applied.base_query_prediction, applied.query_prediction],
+                    prompt_path: vec![applied.base_predictions, applied.predictions],
+                    linear_path: vec![
+                        applied.base_query_prediction,
+                        applied.base_query_prediction + change,
+                    ],
+                    departures: Vec::new(),
+                    update: Some(applied.update),
+                    passes: applied.passes,
+                })
+            }
+        }
+    }
+}
+
+/// Every real step against the linear picture.
+fn departures(
+    residuals: &[f64],
+    decision: &Decision,
+    steps: &GradientDescent,
+    path: &[Vec<f64>],
+) -> Result<Vec<Departure>, Error> {
+    let mut watch = Watch::new(&decision.spectrum, residuals, steps.step)?;
+    for (horizon, predictions) in (0..).zip(path).skip(1) {
+        let shift: Vec<f64> =
+            predictions.iter().zip(&path[0]).map(|(s, base)| s - base).collect();
+        watch.observe(drift::Observation::new(horizon, &shift))?;
+    }
+    Ok(watch.departures().to_vec())
+}
+
+/// By how much an update moves the prediction for the query under the linear picture.
+fn linear_change(residuals: &[f64], decision: &Decision) -> Result<f64, Error> {
+    let quantity = "the linear picture of an update";
+    let query = decision.block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
+    Ok(decision.update.query_correction(&decision.spectrum, &query.coupling, residuals)?)
+}
+
+/// The blocks that a decision names.
+fn selected_blocks(decision: &Decision) -> Result<Vec<BlockId>, Error> {
+    let names = &decision.which.blocks;
+    decision.which.selected.iter().map(|&index| names[index].name.parse()).collect()
+}

@@ -1,0 +1,192 @@
+//! All that a reference file holds against what the engine computes.
+
+use super::{Reference, norm};
+use fewstep_engine::{
+    BlockId, BlockKind, Config, KernelForm, Layout, Network, Real, Steps, Tape, descend,
+    observe,
+};
+use std::ops::Range;
+
+/// How far a quantity is from the reference, relative to the norm of the whole tensor.
+#[derive(Clone, Debug)]
+pub(crate) struct Deviation {
+    pub(crate) what: String,
+    pub(crate) relative: f64,
+}
+
+fn deviation(what: impl Into<String>, found: &[f64], expected: &[f64]) -> Deviation {
+    scaled(what, found, expected, norm(expected))
+}
+
+fn scaled(what: impl Into<String>, found: &[f64], expected: &[f64], scale: f64) -> Deviation {
+    let what = what.into();
+    assert_eq!(found.len(), expected.len(), "{what}: sizes");
+    let gaps: Vec<f64> = found.iter().zip(expected).map(|(a, b)| a - b).collect();
+    // NaN stays NaN and fails every comparison.
+    Deviation { what, relative: norm(&gaps) / scale }
+}
+
+fn wide<R: Real>(values: &[R]) -> Vec<f64> {
+    values.iter().map(|value| value.wide()).collect()
+}
+
+/// The logits of the whole vocabulary after each prompt.
+pub(crate) fn logits<R: Real>(model: &Network<R>, reference: &Reference) -> Vec<Deviation> {
+    let (task, vocabulary) = (reference.task(), model.config().vocabulary);
+    let layout = Layout::shared(task.sequences()).unwrap();
+    let found = wide(&model.logits(layout).unwrap());
+    let (prompts, query) = found.split_at(task.examples() * vocabulary);
+    vec![
+        deviation("prompt_logits", prompts, &reference.floats["prompt_logits"]),
+        deviation("query_logits", query, &reference.floats["query_logits"]),
+    ]
+}
+
+/// Predictions, residuals, and kernel, coupling and query variance of every block.
+pub(crate) fn observation<R: Real>(
+    model: &Network<R>,
+    reference: &Reference,
+    form: KernelForm,
+) -> Vec<Deviation> {
+    let (task, floats) = (reference.task(), &reference.floats);
+    let places = places(model.config(), reference);
+    let blocks: Vec<BlockId> = places.iter().map(|(block, _)| *block).collect();
+    let seen = observe(model, &task, &blocks, form).unwrap();
+    let query = &floats["query_prediction"];
+    let mut all = vec![
+        deviation("predictions", &seen.predictions, &floats["predictions"]),
+        deviation("query_prediction", &[seen.query_prediction], query),
+        deviation("residuals", seen.geometry.residuals(), &floats["residuals"]),
+    ];
+    let n = task.examples();
+    for ((block, index), seen) in places.iter().zip(seen.geometry.blocks()) {
+        let kind = block.kind();
+        let at = |name: &str, size: usize| {
+            (
+                format!("{name}.{kind}"),
+                &floats[&format!("{name}.{kind}")][index * size..][..size],
+            )
+        };
+        let query = seen.query().unwrap();
+        let (what, kernel) = at("kernel", n * n);
+        all.push(deviation(what, seen.kernel().values(), kernel));
+        let (what, variance) = at("query_variance", 1);
+        all.push(deviation(what, &[query.variance], variance));
+        // A coupling may vanish; its scale is that of the features.
+        let scale = (norm(kernel) * variance[0]).sqrt();
+        let (what, coupling) = at("coupling", n);
+        all.push(scaled(what, &query.coupling, coupling, scale));
+    }
+    all
+}
+
+/// The blocks whose kernels a reference holds, each with its place along the first axes.
+fn places(config: &Config, reference: &Reference) -> Vec<(BlockId, usize)> {
+    let layers = reference.provenance["layers"].as_array().unwrap();
+    let layers: Vec<usize> =
+        layers.iter().map(|layer| usize::try_from(layer.as_u64().unwrap()).unwrap()).collect();
+    let held = |kind: &BlockKind| reference.floats.contains_key(&format!("kernel.{kind}"));
+    let mut places = Vec::new();
+    for kind in BlockKind::ALL.into_iter().filter(held) {
+        for (row, &layer) in layers.iter().enumerate() {
+            match BlockId::of_layer(kind, layer) {
+                Some(block) => places.push((block, row)),
+                None => places.extend((0..config.heads).map(|head| {
+                    let block = BlockId::of_head(kind, layer, head).unwrap();
+                    (block, row * config.heads + head)
+                })),
+            }
+        }
+    }
+    assert!(!places.is_empty(), "the reference holds kernels");
+    places
+}
+
+/// Steps for every set of blocks: predictions and losses after each.
+pub(crate) fn steps<R: Real>(model: &Network<R>, reference: &Reference) -> Vec<Deviation> {
+    let task = reference.task();
+    let mut all = Vec::new();
+    for (name, chosen) in reference.provenance["steps"].as_object().unwrap() {
+        let chosen: Vec<BlockId> = chosen
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|block| block.as_str().unwrap().parse().unwrap())
+            .collect();
+        let key = |part: &str| format!("steps.{name}.{part}");
+        let at = |part: &str| &reference.floats[&key(part)];
+        let steps = Steps::new(at("step_size")[0], at("loss").len() - 1);
+        let descent = descend(model, &task, &chosen, &steps).unwrap();
+        let predictions = descent.predictions.concat();
+        all.push(deviation(key("predictions"), &predictions, at("predictions")));
+        let query = &descent.query_predictions;
+        all.push(deviation(key("query_prediction"), query, at("query_prediction")));
+        all.push(deviation(key("loss"), &descent.losses, at("loss")));
+    }
+    assert!(!all.is_empty(), "the reference holds steps");
+    all
+}
+
+/// The gradient of `½ Σ_i (y_i − s_i)²` for every block, cut out of that of whole matrices.
+pub(crate) fn gradients<R: Real>(
+    model: &Network<R>,
+    reference: &Reference,
+    blocks: &[BlockId],
+) -> Vec<Deviation> {
+    let (task, config) = (reference.task(), model.config());
+    let layout = Layout::shared(task.sequences()).unwrap();
+    let mut tape = Tape::new(model, layout, task.labels(), blocks).unwrap();
+    // The derivative of the loss for s_i is −r_i; the query takes no part.
+    let seeds: Vec<R> =
+        reference.floats["residuals"].iter().map(|r| R::of(-r)).chain([R::ZERO]).collect();
+    tape.pull_back(&seeds).unwrap();
+    let gradient = tape.gradient().unwrap();
+    gradient
+        .blocks()
+        .iter()
+        .map(|(block, found)| {
+            let whole = matrix_of(reference, block);
+            let columns = whole.len() / inputs(config, block);
+            let (rows, place) = slice(config, block, columns);
+            let expected: Vec<f64> = whole
+                .chunks_exact(columns)
+                .enumerate()
+                .filter(|(row, _)| rows.contains(row))
+                .flat_map(|(_, row)| row[place.clone()].to_vec())
+                .collect();
+            deviation(format!("gradient.{}", block.kind()), &wide(found), &expected)
+        })
+        .collect()
+}
+
+fn matrix_of<'a>(reference: &'a Reference, block: &BlockId) -> &'a [f64] {
+    let name = match block.kind() {
+        BlockKind::MlpUp => "mlp.c_fc",
+        BlockKind::MlpDown => "mlp.c_proj",
+        BlockKind::Output => "attn.c_proj",
+        _ => "attn.c_attn",
+    };
+    let end = format!("h.{}.{name}.weight", block.layer());
+    let mut found = reference
+        .floats
+        .iter()
+        .filter(|(key, _)| key.starts_with("gradient.") && key.ends_with(&end));
+    found.next().unwrap_or_else(|| panic!("no gradient ends with {end}")).1
+}
+
+fn inputs(config: &Config, block: &BlockId) -> usize {
+    if block.kind() == BlockKind::MlpDown { config.inner } else { config.width }
+}
+
+/// Rows and columns of the stored matrix: queries, keys and values stand side by side.
+fn slice(config: &Config, block: &BlockId, columns: usize) -> (Range<usize>, Range<usize>) {
+    let size = config.width / config.heads;
+    let head = |head: usize, first: usize| first + head * size..first + (head + 1) * size;
+    match (block.kind(), block.head()) {
+        (BlockKind::Output, Some(index)) => (head(index, 0), 0..columns),
+        (BlockKind::Query, Some(index)) => (0..config.width, head(index, 0)),
+        (BlockKind::Key, Some(index)) => (0..config.width, head(index, config.width)),
+        (BlockKind::Value, Some(index)) => (0..config.width, head(index, 2 * config.width)),
+        _ => (0..inputs(config, block), 0..columns),
+    }
+}

@@ -1,7 +1,0 @@
-//! The program `fewstep`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    fewstep::cli::main()
-}

@@ -80,9 +80,21 @@ impl Layout {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn shared(sequences: &[Vec<u32>]) -> Result<Self, Error> {
+        Self::shared_within(sequences, &vec![usize::MAX; sequences.len()])
+    }
+
+    /// As [`Layout::shared`], but each sequence shares no more than so many of its first tokens.
+    ///
+    /// Which tokens agree further on may depend on an answer that a sequence must not see; with
+    /// limits that do not, neither does the order in which its numbers are summed.
+    pub(crate) fn shared_within(
+        sequences: &[Vec<u32>],
+        limits: &[usize],
+    ) -> Result<Self, Error> {
         check(sequences)?;
         let mut layout = Self::empty(sequences);
         let all: Vec<usize> = (0..sequences.len()).collect();
+        let sequences = &Limited { sequences, limits };
         // Depth first, first sequence first: (members, tokens already placed, spans above).
         let mut open: Vec<(Vec<usize>, usize, Vec<Range<usize>>)> = split(sequences, &all, 0)
             .into_iter()
@@ -93,9 +105,9 @@ impl Layout {
             let end = common_length(sequences, &members, depth);
             let first = layout.tokens.len();
             let segment = layout.segments.len();
-            layout.push(&sequences[members[0]][depth..end], ancestors.clone(), depth);
+            layout.push(&sequences.tokens(members[0])[depth..end], ancestors.clone(), depth);
             for &member in &members {
-                if sequences[member].len() == end {
+                if sequences.tokens(member).len() == end {
                     layout.readouts[member] = (first + end - depth - 1, segment);
                 }
             }
@@ -225,11 +237,13 @@ fn check(sequences: &[Vec<u32>]) -> Result<(), Error> {
 }
 
 /// Members that go on after `depth`, grouped by their next token, in order of first appearance.
-fn split(sequences: &[Vec<u32>], members: &[usize], depth: usize) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(u32, Vec<usize>)> = Vec::new();
+fn split(sequences: &Limited<'_>, members: &[usize], depth: usize) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(Option<u32>, Vec<usize>)> = Vec::new();
     for &member in members {
-        let Some(&token) = sequences[member].get(depth) else { continue };
-        match groups.iter_mut().find(|(other, _)| *other == token) {
+        let Some(&token) = sequences.tokens(member).get(depth) else { continue };
+        // Past its limit a sequence is alone, whatever its token is.
+        let token = (depth < sequences.limits[member]).then_some(token);
+        match groups.iter_mut().find(|(other, _)| other.is_some() && *other == token) {
             Some((_, group)) => group.push(member),
             None => groups.push((token, vec![member])),
         }
@@ -237,11 +251,28 @@ fn split(sequences: &[Vec<u32>], members: &[usize], depth: usize) -> Vec<Vec<usi
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
+/// Sequences, and how many of its first tokens each may share.
+struct Limited<'a> {
+    sequences: &'a [Vec<u32>],
+    limits: &'a [usize],
+}
+
+impl Limited<'_> {
+    fn tokens(&self, sequence: usize) -> &[u32] {
+        &self.sequences[sequence]
+    }
+}
+
 /// The length up to which all members agree, given that they do up to `depth`.
-fn common_length(sequences: &[Vec<u32>], members: &[usize], depth: usize) -> usize {
-    let first = &sequences[members[0]];
-    members[1..].iter().fold(first.len(), |length, &member| {
-        let pairs = first[depth..length].iter().zip(&sequences[member][depth..]);
+fn common_length(sequences: &Limited<'_>, members: &[usize], depth: usize) -> usize {
+    let first = sequences.tokens(members[0]);
+    if members.len() == 1 {
+        return first.len();
+    }
+    let limit = members.iter().map(|&member| sequences.limits[member]).min();
+    let longest = first.len().min(limit.unwrap_or(usize::MAX));
+    members[1..].iter().fold(longest, |length, &member| {
+        let pairs = first[depth..length].iter().zip(&sequences.tokens(member)[depth..]);
         depth + pairs.take_while(|(a, b)| a == b).count()
     })
 }

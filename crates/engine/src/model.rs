@@ -9,7 +9,6 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::factors::KernelForm;
 use crate::hub::{HubSettings, Progress, locate};
-use crate::layout::Layout;
 use crate::memory::memory_plan;
 use crate::network::Network;
 use crate::observe::{Observation, TokenTask, observe};
@@ -316,7 +315,7 @@ impl Model {
     /// ```
     pub fn observe(&self, task: &Task, blocks: &[BlockId]) -> Result<Observation, Error> {
         let task = self.read(task)?;
-        let layout = Layout::shared(task.sequences())?;
+        let layout = task.layout()?;
         let needed = memory_plan(&self.config, &layout, blocks, size_of::<f32>());
         if needed > self.memory_limit {
             return Err(Error::TooMuchMemory { needed, limit: self.memory_limit });

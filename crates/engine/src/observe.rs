@@ -31,6 +31,8 @@ use fewstep_core::{Block, Geometry, Matrix};
 pub struct TokenTask {
     /// The leave-one-out prompts, then the query's.
     sequences: Vec<Vec<u32>>,
+    /// How many of its first tokens each may share with others.
+    shareable: Vec<usize>,
     labels: Labels,
     targets: Vec<f64>,
 }
@@ -70,7 +72,8 @@ impl TokenTask {
         }
         let mut sequences = leave_one_out;
         sequences.push(query);
-        Ok(Self { sequences, labels, targets })
+        let shareable = vec![usize::MAX; sequences.len()];
+        Ok(Self { sequences, shareable, labels, targets })
     }
 
     /// A task whose prompts were written and tokenised.
@@ -94,12 +97,15 @@ impl TokenTask {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn of(prompts: &Prompts) -> Result<Self, Error> {
-        Self::new(
+        let task = Self::new(
             prompts.leave_one_out().to_vec(),
             prompts.query().to_vec(),
             Labels::new(prompts.label_tokens().to_vec(), prompts.label_values().to_vec())?,
             prompts.targets().to_vec(),
-        )
+        )?;
+        // What an example's answer changes must not change how its own prompt is computed.
+        let shareable = prompts.before_own().iter().copied().chain([usize::MAX]).collect();
+        Ok(Self { shareable, ..task })
     }
 
     /// `n`: the number of examples.
@@ -170,6 +176,26 @@ impl TokenTask {
         &self.targets
     }
 
+    /// All prompts in one tree, in which a prompt shares what stands before the place of its own
+    /// example and no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::shared`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Error, Labels, TokenTask};
+    /// # let labels = Labels::new(vec![5, 6], vec![0.0, 1.0])?;
+    /// let task = TokenTask::new(vec![vec![1, 2], vec![1, 3]], vec![1, 4], labels, vec![0.0, 1.0])?;
+    /// assert_eq!(task.layout()?.rows(), 4);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn layout(&self) -> Result<Layout, Error> {
+        Layout::shared_within(&self.sequences, &self.shareable)
+    }
+
     /// `y_i − s_i` for the predictions of the leave-one-out prompts.
     pub(crate) fn residuals(&self, predictions: &[f64]) -> Vec<f64> {
         self.targets.iter().zip(predictions).map(|(target, s)| target - s).collect()
@@ -234,7 +260,7 @@ pub fn observe<R: Real>(
     blocks: &[BlockId],
     form: KernelForm,
 ) -> Result<Observation, Error> {
-    let layout = Layout::shared(&task.sequences)?;
+    let layout = task.layout()?;
     let mut tape = Tape::separate(model, layout, &task.labels, blocks)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
@@ -279,7 +305,7 @@ pub fn observe_single_position<R: Real>(
         block.head().and_then(|head| BlockId::of_head(BlockKind::Output, block.layer(), head))
     });
     let all: Vec<BlockId> = blocks.iter().copied().chain(outputs).collect();
-    let layout = Layout::shared(&task.sequences)?;
+    let layout = task.layout()?;
     let mut tape = Tape::separate(model, layout, &task.labels, &all)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;

@@ -5,7 +5,6 @@
 
 use crate::blocks::BlockId;
 use crate::error::Error;
-use crate::layout::Layout;
 use crate::network::Network;
 use crate::observe::{TokenTask, finite};
 use crate::ops::{View, ViewMut, Write, dot, product};
@@ -63,7 +62,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let layout = Layout::shared(task.sequences())?;
+        let layout = task.layout()?;
         let mut tape = Tape::separate(model, layout, task.labels(), blocks)?;
         let predictions = finite(tape.predictions(), 0)?;
         tape.pull_back(&vec![R::ONE; predictions.len()])?;

@@ -80,6 +80,8 @@ impl PromptSettings {
 pub struct Prompts {
     leave_one_out: Vec<Vec<u32>>,
     query: Vec<u32>,
+    /// How many tokens each leave-one-out prompt has before the place of its own example.
+    before_own: Vec<usize>,
     label_tokens: Vec<u32>,
     label_values: Vec<f64>,
     targets: Vec<f64>,
@@ -124,9 +126,12 @@ impl Prompts {
         let writer = Writer::new(task, tokenizer, settings, &inputs)?;
         let examples = task.examples.len();
         let mut leave_one_out = Vec::with_capacity(examples);
+        let mut before_own = Vec::with_capacity(examples);
         let mut label_tokens = Vec::new();
         for index in 0..examples {
             leave_one_out.push(writer.prompt(Place::Example(index), &mut label_tokens)?);
+            let before = tokenizer.encode(&writer.shown[..index].concat())?;
+            before_own.push(writer.start.len() + before.len());
         }
         let query = writer.prompt(Place::Query, &mut label_tokens)?;
         let value =
@@ -134,6 +139,7 @@ impl Prompts {
         Ok(Self {
             leave_one_out,
             query,
+            before_own,
             label_tokens,
             label_values: task.labels.iter().map(|label| label.value).collect(),
             targets: task.examples.iter().map(|example| value(&example.y)).collect(),
@@ -160,6 +166,12 @@ impl Prompts {
     #[must_use]
     pub fn leave_one_out(&self) -> &[Vec<u32>] {
         &self.leave_one_out
+    }
+
+    /// How many tokens each leave-one-out prompt has before the place where its own example
+    /// would stand; other prompts begin alike up to there, whatever its answer is.
+    pub(crate) fn before_own(&self) -> &[usize] {
+        &self.before_own
     }
 
     /// The prompt of the query.

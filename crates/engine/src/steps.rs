@@ -5,7 +5,6 @@
 
 use crate::blocks::BlockId;
 use crate::error::Error;
-use crate::layout::Layout;
 use crate::network::Network;
 use crate::observe::{TokenTask, finite};
 use crate::ops::dot;
@@ -89,7 +88,7 @@ pub struct Descent<R = f32> {
 /// # Errors
 ///
 /// [`Error::OutOfRange`] or [`Error::SizeMismatch`] for settings outside their range, those of
-/// [`Tape::new`] and [`Layout::shared`], and [`Error::NotFinite`] if the steps diverge.
+/// [`Tape::new`] and [`TokenTask::layout`], and [`Error::NotFinite`] if the steps diverge.
 ///
 /// # Examples
 ///
@@ -120,7 +119,7 @@ pub fn descend<R: Real>(
 ) -> Result<Descent<R>, Error> {
     check_positive("step size", settings.step_size)?;
     let variances = checked_variances(settings.variances.as_deref(), blocks)?;
-    let layout = Layout::shared(task.sequences())?;
+    let layout = task.layout()?;
     let mut tape = Tape::new(model, layout, task.labels(), blocks)?;
     let mut descent = Descent {
         predictions: Vec::with_capacity(settings.horizon + 1),
@@ -306,7 +305,7 @@ fn apply<R: Real>(
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
 ) -> Result<Applied<R>, Error> {
-    let mut tape = Tape::new(model, Layout::shared(task.sequences())?, task.labels(), blocks)?;
+    let mut tape = Tape::new(model, task.layout()?, task.labels(), blocks)?;
     let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
     let weights = weigh(&task.residuals(&base_predictions))?;
     tape.pull_back(&seeds(&weights))?;
@@ -361,7 +360,7 @@ pub fn predict_updated<R: Real>(
     update: &Update<R>,
 ) -> Result<Vec<f64>, Error> {
     let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
-    let layout = Layout::shared(task.sequences())?;
+    let layout = task.layout()?;
     let mut tape = Tape::new(model, layout, task.labels(), &blocks)?;
     finite(tape.run(update)?, 1)
 }

@@ -8,9 +8,10 @@ mod support;
 use fewstep_core::matfree::LinearOperator;
 use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
-    BlockId, KernelForm, KernelOperator, Labels, Layout, LinearPath, Network, PassCount,
-    PromptSettings, Prompts, Real, Steps, Tape, Task, TokenTask, Tokenizer, Update,
-    apply_weights, descend, observe, observe_single_position, predict_updated,
+    BlockId, KernelForm, KernelOperator, Labels, Layout, LinearPath, Model, Network,
+    Observation, PassCount, PromptSettings, Prompts, Real, Steps, Tape, Task, TokenTask,
+    Tokenizer, Update, apply_weights, descend, observe, observe_single_position,
+    predict_updated,
 };
 use support::{ALL_KINDS, assert_near, bits, blocks, fixture, load, norm, random_case};
 
@@ -73,6 +74,40 @@ fn no_prediction_sees_its_own_answer() {
     }
 }
 
+/// The same where examples are alike, so that prompts would begin alike further than they should
+/// by chance, and less so once an answer is another.
+#[test]
+fn no_prediction_sees_its_own_answer_by_what_prompts_share() {
+    let model: Network<f32> = load("gpt2-plain");
+    let all = blocks(ALL_KINDS, model.config());
+    let alike = |answers: [&str; 4]| {
+        let tasks = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();
+        let mut task: Task = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+        for (example, answer) in task.examples.iter_mut().zip(answers) {
+            example.x = "3".to_owned();
+            answer.clone_into(&mut example.y);
+        }
+        task.query.x = "3".to_owned();
+        let model = Model::open(&fixture("gpt2-plain")).unwrap();
+        model.read(&task).unwrap()
+    };
+    let answers = ["1", "1", "1", "1"];
+    let seen = observe(&model, &alike(answers), &all, KernelForm::Cheapest).unwrap();
+    for example in 0..4 {
+        for answer in ["0", "4", "9"] {
+            let mut answers = answers;
+            answers[example] = answer;
+            let changed = observe(&model, &alike(answers), &all, KernelForm::Cheapest).unwrap();
+            let own = |observation: &Observation| observation.predictions[example].to_bits();
+            assert_eq!(own(&seen), own(&changed), "example {example}, answer {answer}");
+            for (old, new) in seen.geometry.blocks().iter().zip(changed.geometry.blocks()) {
+                let at = (example, example);
+                assert_eq!(old.kernel()[at].to_bits(), new.kernel()[at].to_bits());
+            }
+        }
+    }
+}
+
 /// Without a step the predictions are the model's own, to the bit; and steps leave it as it was.
 #[test]
 fn no_step_is_no_adaptation_and_the_model_is_not_written_to() {
@@ -80,7 +115,7 @@ fn no_step_is_no_adaptation_and_the_model_is_not_written_to() {
     let model: Network<f32> = Network::new(&config, parameters).unwrap();
     let all = blocks("value,mlp-down@last2", &config);
     let own = || -> Vec<u32> {
-        let layout = Layout::shared(task.sequences()).unwrap();
+        let layout = task.layout().unwrap();
         let own = model.predict(layout, task.labels()).unwrap();
         own.iter().map(|s| s.to_bits()).collect()
     };
@@ -109,7 +144,7 @@ fn shared_and_separate_sequences_agree() {
             (tape.predictions().to_vec(), tape.gradient().unwrap())
         };
         let plain = run(Layout::plain(task.sequences()).unwrap());
-        let shared = run(Layout::shared(task.sequences()).unwrap());
+        let shared = run(task.layout().unwrap());
         assert_near(&shared.0, &plain.0, 1e-13, "predictions");
         for ((block, a), (_, b)) in shared.1.blocks().iter().zip(plain.1.blocks()) {
             assert_near(a, b, 1e-12, &block.to_string());
@@ -128,7 +163,7 @@ fn running_again_forgets_the_update_before() {
         update.block_mut(chosen[1]).unwrap().fill(0.3);
         update
     };
-    let layout = || Layout::shared(task.sequences()).unwrap();
+    let layout = || task.layout().unwrap();
     let mut tape = Tape::new(&model, layout(), task.labels(), &all).unwrap();
     let base = tape.predictions().to_vec();
     for kind in ["query", "value", "key", "value", "output", "query"] {
@@ -269,7 +304,7 @@ fn the_single_position_form_is_exact_in_the_last_layer_alone() {
 fn passes_are_counted_exactly() {
     let (model, task, all) = case(0);
     // 5 + 1 + 7 + 0 + 2 rows: [7, 8] and the beginnings of the others are shared.
-    let rows = Layout::shared(task.sequences()).unwrap().rows() as u64;
+    let rows = task.layout().unwrap().rows() as u64;
     assert_eq!(rows, 15);
     let descent = descend(&model, &task, &all, &Steps::new(0.01, 3)).unwrap();
     let expected = PassCount {

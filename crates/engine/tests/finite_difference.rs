@@ -77,7 +77,7 @@ fn gradients_of_every_kind_and_layer_match_differences() {
 fn gradients_match_differences_when_the_adjoint_stops_early() {
     let (config, parameters, task) = random_case(7);
     let model = Network::new(&config, parameters).unwrap();
-    let layout = Layout::shared(task.sequences()).unwrap();
+    let layout = task.layout().unwrap();
     for kind in ["value", "output", "query", "key", "mlp-up", "mlp-down"] {
         for layers in ["0..1", "1..2", "last1", "last2", "all"] {
             check_blocks(&model, &layout, 7, &blocks(&format!("{kind}@{layers}"), &config));

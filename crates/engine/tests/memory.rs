@@ -7,8 +7,8 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, BlockKind, Config, KernelForm, Labels, Layout, Network, Real, TokenTask,
-    memory_plan, observe,
+    BlockId, BlockKind, Config, KernelForm, Labels, Network, Real, TokenTask, memory_plan,
+    observe,
 };
 use std::alloc::{GlobalAlloc, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,7 +71,7 @@ fn check<R: Real>(config: &Config) {
     let model: Network<R> = Network::new(config, parameters).unwrap();
     for examples in [2, 12] {
         let task = task(examples);
-        let layout = Layout::shared(task.sequences()).unwrap();
+        let layout = task.layout().unwrap();
         for choice in [ALL_KINDS, "value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2"] {
             let chosen = blocks(choice, config);
             // The model's transposes belong to the model; they are made by the first adjoint.
@@ -105,7 +105,7 @@ fn the_plan_is_what_observing_holds_at_once() {
     check::<f32>(&config);
     check::<f64>(&Config { layers: 3, heads: 2, width: 32, inner: 48, ..config.clone() });
     // Neither a model that cannot be nor a block that it does not have stops the count.
-    let layout = Layout::shared(task(2).sequences()).unwrap();
+    let layout = task(2).layout().unwrap();
     let far = [BlockId::of_head(BlockKind::Value, usize::MAX, usize::MAX).unwrap()];
     assert!(memory_plan(&config, &layout, &far, 8) < u64::MAX);
     let endless = Config { layers: usize::MAX, heads: 0, ..config };

@@ -7,7 +7,7 @@ mod support;
 
 use fewstep_core::{Decision, GradientDescent, HorizonRule, Rules, Update as Choice, decide};
 use fewstep_engine::{
-    Error, Layout, Model, Outcome, Steps, Task, Update, descend, memory_plan, predict_updated,
+    Error, Model, Outcome, Steps, Task, Update, descend, memory_plan, predict_updated,
 };
 use support::{ALL_KINDS, assert_near, bits, blocks, fixture};
 
@@ -39,7 +39,7 @@ fn a_merged_checkpoint_predicts_what_its_update_predicts() {
             let merged = Model::open(directory.path()).unwrap();
 
             let updated = predict_updated(model.network(), &tokens, &update).unwrap();
-            let layout = || Layout::shared(tokens.sequences()).unwrap();
+            let layout = || tokens.layout().unwrap();
             let found = merged.network().predict(layout(), tokens.labels()).unwrap();
             let found: Vec<f64> = found.into_iter().map(f64::from).collect();
             let what = format!("{folder}, {kinds}");
@@ -93,7 +93,7 @@ fn merging_leaves_other_weights_alone_and_refuses_what_does_not_fit() {
 fn observing_beyond_the_limit_is_refused_before_it_starts() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
     let (task, chosen) = (&tasks()[0], blocks(ALL_KINDS, model.config()));
-    let layout = Layout::shared(model.read(task).unwrap().sequences()).unwrap();
+    let layout = model.read(task).unwrap().layout().unwrap();
     let needed = memory_plan(model.config(), &layout, &chosen, 4);
     assert!(needed > 1000);
     let limited = |limit: u64| model.clone().with_memory_limit(limit).observe(task, &chosen);

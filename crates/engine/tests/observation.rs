@@ -46,7 +46,7 @@ fn base_predictions<R: Real>(
         predictions.push(query);
         predictions
     };
-    let layout = Layout::shared(task.sequences()).unwrap();
+    let layout = task.layout().unwrap();
     let predicted = model.predict(layout, task.labels()).unwrap();
     let seen = observe(model, task, chosen, KernelForm::Cheapest).unwrap();
     let none = descend(model, task, chosen, &Steps::new(0.1, 0)).unwrap();

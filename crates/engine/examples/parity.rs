@@ -74,7 +74,10 @@ fn main() -> ExitCode {
         let reference = Reference::open(&file);
         let task: Task = serde_json::from_value(reference.provenance["task"].clone()).unwrap();
         let read = Model::open(&directory).unwrap().read(&task).unwrap();
-        let same = read == reference.task();
+        let expected = reference.task();
+        let same = read.sequences() == expected.sequences()
+            && read.labels() == expected.labels()
+            && read.targets() == expected.targets();
         println!("{}: tokens {}", file.display(), if same { "agree" } else { "DIFFER" });
         agree &= same;
         let single = compare::<f32>(&directory, &reference);

@@ -300,10 +300,18 @@ pub struct QueryOutlook {
 /// ```
 pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     rules.check(geometry.blocks().len())?;
-    let which = choose_blocks(geometry, rules)?;
-    let block = geometry.sum(&which.selected)?;
+    let total = geometry.total();
+    let total_spectrum = Spectrum::of(total.kernel())?;
+    let which = choose_blocks(geometry, &total_spectrum, rules)?;
+    let (block, spectrum) = match rules.selection {
+        Selection::All => (total, total_spectrum),
+        _ => {
+            let block = geometry.sum(&which.selected)?;
+            let spectrum = Spectrum::of(block.kernel())?;
+            (block, spectrum)
+        }
+    };
     let residuals = geometry.residuals();
-    let spectrum = Spectrum::of(block.kernel())?;
     let step = StepSize::fraction(rules.step_scale, &spectrum)?;
     let signal = SignalFit::of(&spectrum, residuals)?;
 
@@ -327,19 +335,18 @@ fn mean_square(residuals: &[f64]) -> f64 {
 }
 
 /// Scores every block and chooses within the budget.
-fn choose_blocks(geometry: &Geometry, rules: &Rules) -> Result<Which, Error> {
+fn choose_blocks(
+    geometry: &Geometry,
+    spectrum: &Spectrum,
+    rules: &Rules,
+) -> Result<Which, Error> {
     let blocks = geometry.blocks().len();
     // Perfect predictions leave no noise to weigh scores by; any positive number ranks them.
     let noise_variance = match mean_square(geometry.residuals()) {
         0.0 => 1.0,
         variance => variance,
     };
-    let traces = subspace::trace_scores(geometry, noise_variance)?;
-    let has_query = geometry.blocks()[0].query().is_some();
-    let queries = match has_query {
-        true => Some(subspace::query_scores(geometry, noise_variance)?),
-        false => None,
-    };
+    let (traces, queries) = subspace::scores(geometry, spectrum, noise_variance)?;
     let budget = rules.budget.unwrap_or(blocks);
     let selected = match rules.selection {
         Selection::All => (0..blocks).collect(),

@@ -46,10 +46,26 @@ use crate::spectrum::{Spectrum, StepSize};
 /// # Ok::<(), Error>(())
 /// ```
 pub fn trace_scores(geometry: &Geometry, noise_variance: f64) -> Result<Vec<f64>, Error> {
-    let precision = precision(geometry, noise_variance)?;
+    let spectrum = Spectrum::of(geometry.total().kernel())?;
+    Ok(traces(geometry, &precision(&spectrum, noise_variance)?))
+}
+
+/// Trace scores, and query scores if there is a query, from one decomposition of `K_full`.
+pub(crate) fn scores(
+    geometry: &Geometry,
+    spectrum: &Spectrum,
+    noise_variance: f64,
+) -> Result<(Vec<f64>, Option<Vec<f64>>), Error> {
+    let precision = precision(spectrum, noise_variance)?;
+    let has_query = geometry.blocks()[0].query().is_some();
+    let queries = has_query.then(|| quadratic_forms(geometry, &precision)).transpose()?;
+    Ok((traces(geometry, &precision), queries))
+}
+
+fn traces(geometry: &Geometry, precision: &Matrix) -> Vec<f64> {
     // tr(AB) of symmetric matrices is the sum of the products of their entries.
     let score = |kernel: &Matrix| dot(kernel.values(), precision.values());
-    Ok(geometry.blocks().iter().map(|block| score(block.kernel())).collect())
+    geometry.blocks().iter().map(|block| score(block.kernel())).collect()
 }
 
 /// How much of each block's own contribution to the query the prompt determines.
@@ -85,7 +101,11 @@ pub fn trace_scores(geometry: &Geometry, noise_variance: f64) -> Result<Vec<f64>
 /// # Ok::<(), Error>(())
 /// ```
 pub fn query_scores(geometry: &Geometry, noise_variance: f64) -> Result<Vec<f64>, Error> {
-    let precision = precision(geometry, noise_variance)?;
+    let spectrum = Spectrum::of(geometry.total().kernel())?;
+    quadratic_forms(geometry, &precision(&spectrum, noise_variance)?)
+}
+
+fn quadratic_forms(geometry: &Geometry, precision: &Matrix) -> Result<Vec<f64>, Error> {
     let mut scores = Vec::with_capacity(geometry.blocks().len());
     for block in geometry.blocks() {
         let coupling = &query(block.query(), "the query score")?.coupling;
@@ -98,10 +118,9 @@ pub fn query_scores(geometry: &Geometry, noise_variance: f64) -> Result<Vec<f64>
 ///
 /// Block kernels and couplings lie in that range, so the rest would only add rounding, divided
 /// by a possibly tiny `σ²`.
-fn precision(geometry: &Geometry, noise_variance: f64) -> Result<Matrix, Error> {
+fn precision(spectrum: &Spectrum, noise_variance: f64) -> Result<Matrix, Error> {
     check_positive("noise variance", noise_variance)?;
-    let spectrum = Spectrum::of(geometry.total().kernel())?;
-    let n = geometry.examples();
+    let n = spectrum.examples();
     let mut precision = Matrix::zeros(n, n);
     for mode in 0..spectrum.rank() {
         let (vector, eigenvalue) = (spectrum.mode(mode), spectrum.eigenvalues()[mode]);

@@ -722,6 +722,12 @@ pub enum Error {
         /// What was given.
         found: String,
     },
+    /// A name that is no order of examples.
+    #[error("order of examples {found:?} is unknown; it must be original or tree")]
+    UnknownOrder {
+        /// What was given.
+        found: String,
+    },
     /// A choice of layers that cannot be read or that the model does not have.
     #[error(
         "layers {found:?} cannot be chosen; write all, lastN with N from 1 to {layers}, or A..B \

@@ -80,10 +80,11 @@ impl Layout {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn shared(sequences: &[Vec<u32>]) -> Result<Self, Error> {
-        Self::shared_within(sequences, &vec![usize::MAX; sequences.len()])
+        Self::shared_within(sequences, &vec![usize::MAX; sequences.len().saturating_sub(1)])
     }
 
-    /// As [`Layout::shared`], but each sequence shares no more than so many of its first tokens.
+    /// As [`Layout::shared`], but neighbours share no more than so many of their first tokens:
+    /// sequences `i < j` at most the smallest of `limits[i..j]`.
     ///
     /// Which tokens agree further on may depend on an answer that a sequence must not see; with
     /// limits that do not, neither does the order in which its numbers are summed.
@@ -238,12 +239,16 @@ fn check(sequences: &[Vec<u32>]) -> Result<(), Error> {
 
 /// Members that go on after `depth`, grouped by their next token, in order of first appearance.
 fn split(sequences: &Limited<'_>, members: &[usize], depth: usize) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(Option<u32>, Vec<usize>)> = Vec::new();
+    let mut groups: Vec<(u32, Vec<usize>)> = Vec::new();
+    let (mut joinable, mut before) = (0, None);
     for &member in members {
+        // Past a limit no group goes on, whatever the tokens are.
+        if before.is_some_and(|before| sequences.limit(before, member) <= depth) {
+            joinable = groups.len();
+        }
+        before = Some(member);
         let Some(&token) = sequences.tokens(member).get(depth) else { continue };
-        // Past its limit a sequence is alone, whatever its token is.
-        let token = (depth < sequences.limits[member]).then_some(token);
-        match groups.iter_mut().find(|(other, _)| other.is_some() && *other == token) {
+        match groups[joinable..].iter_mut().find(|(other, _)| *other == token) {
             Some((_, group)) => group.push(member),
             None => groups.push((token, vec![member])),
         }
@@ -251,7 +256,7 @@ fn split(sequences: &Limited<'_>, members: &[usize], depth: usize) -> Vec<Vec<us
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Sequences, and how many of its first tokens each may share.
+/// Sequences, and how many of its first tokens each may share with the next.
 struct Limited<'a> {
     sequences: &'a [Vec<u32>],
     limits: &'a [usize],
@@ -261,16 +266,18 @@ impl Limited<'_> {
     fn tokens(&self, sequence: usize) -> &[u32] {
         &self.sequences[sequence]
     }
+
+    /// How many of their first tokens two sequences, in their order, may share.
+    fn limit(&self, first: usize, last: usize) -> usize {
+        self.limits[first..last].iter().copied().min().unwrap_or(usize::MAX)
+    }
 }
 
-/// The length up to which all members agree, given that they do up to `depth`.
+/// The length up to which all members share, given that they do beyond `depth`.
 fn common_length(sequences: &Limited<'_>, members: &[usize], depth: usize) -> usize {
     let first = sequences.tokens(members[0]);
-    if members.len() == 1 {
-        return first.len();
-    }
-    let limit = members.iter().map(|&member| sequences.limits[member]).min();
-    let longest = first.len().min(limit.unwrap_or(usize::MAX));
+    let limit = sequences.limit(members[0], members[members.len() - 1]);
+    let longest = first.len().min(limit);
     members[1..].iter().fold(longest, |length, &member| {
         let pairs = first[depth..length].iter().zip(&sequences.tokens(member)[depth..]);
         depth + pairs.take_while(|(a, b)| a == b).count()
@@ -330,6 +337,25 @@ mod tests {
             beginnings.sort_unstable();
             beginnings.dedup();
             assert_eq!(layout.rows(), beginnings.len(), "{sequences:?}");
+        }
+    }
+
+    /// Two sequences share a row if they begin alike up to it and no limit between them is passed.
+    #[test]
+    fn nothing_is_shared_beyond_a_limit() {
+        let mut rng = fewstep_core::Rng::new(6);
+        for sequences in cases() {
+            let limits: Vec<usize> = sequences[1..].iter().map(|_| rng.below(9)).collect();
+            let layout = Layout::shared_within(&sequences, &limits).unwrap();
+            assert_eq!(paths(&layout), sequences, "{limits:?}");
+            let shared = |i: usize, j: usize, at: usize| {
+                sequences[i].get(..=at) == Some(&sequences[j][..=at])
+                    && limits[i..j].iter().all(|&limit| at < limit)
+            };
+            let new = |j: usize, at: usize| !(0..j).any(|i| shared(i, j, at));
+            let rows = (0..sequences.len())
+                .map(|j| (0..sequences[j].len()).filter(|&at| new(j, at)).count());
+            assert_eq!(layout.rows(), rows.sum::<usize>(), "{sequences:?}, {limits:?}");
         }
     }
 

@@ -31,7 +31,7 @@ use fewstep_core::{Block, Geometry, Matrix};
 pub struct TokenTask {
     /// The leave-one-out prompts, then the query's.
     sequences: Vec<Vec<u32>>,
-    /// How many of its first tokens each may share with others.
+    /// How many of its first tokens each but the last may share with the next.
     shareable: Vec<usize>,
     labels: Labels,
     targets: Vec<f64>,
@@ -72,7 +72,7 @@ impl TokenTask {
         }
         let mut sequences = leave_one_out;
         sequences.push(query);
-        let shareable = vec![usize::MAX; sequences.len()];
+        let shareable = vec![usize::MAX; expected];
         Ok(Self { sequences, shareable, labels, targets })
     }
 
@@ -104,8 +104,7 @@ impl TokenTask {
             prompts.targets().to_vec(),
         )?;
         // What an example's answer changes must not change how its own prompt is computed.
-        let shareable = prompts.before_own().iter().copied().chain([usize::MAX]).collect();
-        Ok(Self { shareable, ..task })
+        Ok(Self { shareable: prompts.shareable().to_vec(), ..task })
     }
 
     /// `n`: the number of examples.
@@ -176,8 +175,8 @@ impl TokenTask {
         &self.targets
     }
 
-    /// All prompts in one tree, in which a prompt shares what stands before the place of its own
-    /// example and no more.
+    /// All prompts in one tree. Prompts that were written from a task's text share the examples
+    /// that they begin with, and nothing that only reads alike.
     ///
     /// # Errors
     ///
@@ -342,5 +341,57 @@ pub(crate) fn finite<R: Real>(predictions: &[R], steps: usize) -> Result<Vec<f64
     match predictions.iter().position(|prediction| !prediction.finite()) {
         Some(sequence) => Err(Error::NotFinite { sequence, steps }),
         None => Ok(predictions.iter().map(|prediction| prediction.wide()).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::Order;
+    use crate::prompt::PromptSettings;
+    use crate::task::Task;
+    use crate::tokens::Tokenizer;
+    use fewstep_core::Rng;
+
+    /// A task in bytes, with one letter and one digit per example.
+    fn layout(examples: &[(char, char)], order: Order) -> Layout {
+        let examples: Vec<_> = examples
+            .iter()
+            .map(|(x, y)| serde_json::json!({"x": x.to_string(), "y": y.to_string()}))
+            .collect();
+        let labels = ["0", "1"].map(|text| serde_json::json!({"text": text, "value": 0.5}));
+        let task: Task = serde_json::from_value(serde_json::json!({
+            "id": "t", "template": "{x}={y}", "labels": labels, "examples": examples,
+            "query": {"x": "a"}
+        }))
+        .unwrap();
+        let settings = PromptSettings { order, ..PromptSettings::new(256) };
+        let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &settings).unwrap();
+        TokenTask::of(&prompts).unwrap().layout().unwrap()
+    }
+
+    /// Who shares what with whom, and so in which order numbers are summed, is the same whatever
+    /// the answers are, also where examples read alike.
+    #[test]
+    fn how_prompts_share_says_nothing_about_answers() {
+        let mut rng = Rng::new(9);
+        for order in [Order::Original, Order::Tree] {
+            for n in 2..=9 {
+                let different: Vec<(char, char)> = ('b'..).take(n).map(|x| (x, '0')).collect();
+                let expected = layout(&different, order);
+                for letters in [1, 2] {
+                    for _ in 0..10 {
+                        let alike: Vec<(char, char)> = (0..n)
+                            .map(|_| (['a', 'b'][rng.below(letters)], ['0', '1'][rng.below(2)]))
+                            .collect();
+                        let found = layout(&alike, order);
+                        assert_eq!(found.segments(), expected.segments(), "{order}, {alike:?}");
+                        for sequence in 0..=n {
+                            assert_eq!(found.seen_by(sequence), expected.seen_by(sequence));
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! reaches a model. Sec. 3's promise is kept here: prompt `i` is built without `y_i`.
 
 use crate::error::{Error, Place};
+use crate::order::Order;
 use crate::task::Task;
 use crate::tokens::{Bos, Tokenizer};
 
@@ -13,6 +14,7 @@ use crate::tokens::{Bos, Tokenizer};
 /// |---|---|---|---|
 /// | `context` | | the longest prompt in tokens: the model's `positions` | |
 /// | `bos` | [`Bos::Auto`] | whether a token is put before every prompt | |
+/// | `order` | [`Order::Original`] | how leave-one-out prompts order the other examples | |
 /// | `max_tokens_per_example` | no limit | every `x` is cut to so many tokens, counted on the `x` alone | at least 1 |
 ///
 /// # Examples
@@ -28,6 +30,8 @@ pub struct PromptSettings {
     pub context: usize,
     /// Whether a token is put before every prompt.
     pub bos: Bos,
+    /// In which order leave-one-out prompts show the other examples.
+    pub order: Order,
     /// The most tokens that the `x` of an example or the query may have; the rest is cut off.
     pub max_tokens_per_example: Option<usize>,
 }
@@ -43,16 +47,18 @@ impl PromptSettings {
     /// ```
     #[must_use]
     pub fn new(context: usize) -> Self {
-        Self { context, bos: Bos::Auto, max_tokens_per_example: None }
+        let (bos, order) = (Bos::Auto, Order::Original);
+        Self { context, bos, order, max_tokens_per_example: None }
     }
 }
 
 /// A task as a model sees it.
 ///
-/// Leave-one-out prompt `i` shows the other examples in their order and ends with the prefix of
-/// example `i`; the query's prompt shows all examples. Where a prompt ends is decided in tokens:
-/// the text with each label is tokenised, the leading tokens that all labels share are the
-/// prompt, and the one token that remains of each label is the label's.
+/// Leave-one-out prompt `i` shows the other examples, in their order unless the settings say
+/// otherwise, and ends with the prefix of example `i`; the query's prompt shows all examples in
+/// their order. Where a prompt ends is decided in tokens: the text with each label is tokenised,
+/// the leading tokens that all labels share are the prompt, and the one token that remains of
+/// each label is the label's.
 ///
 /// # Examples
 ///
@@ -80,8 +86,8 @@ impl PromptSettings {
 pub struct Prompts {
     leave_one_out: Vec<Vec<u32>>,
     query: Vec<u32>,
-    /// How many tokens each leave-one-out prompt has before the place of its own example.
-    before_own: Vec<usize>,
+    /// How many of its first tokens each leave-one-out prompt may share with the next prompt.
+    shareable: Vec<usize>,
     label_tokens: Vec<u32>,
     label_values: Vec<f64>,
     targets: Vec<f64>,
@@ -126,12 +132,11 @@ impl Prompts {
         let writer = Writer::new(task, tokenizer, settings, &inputs)?;
         let examples = task.examples.len();
         let mut leave_one_out = Vec::with_capacity(examples);
-        let mut before_own = Vec::with_capacity(examples);
+        let mut shareable = Vec::with_capacity(examples);
         let mut label_tokens = Vec::new();
         for index in 0..examples {
             leave_one_out.push(writer.prompt(Place::Example(index), &mut label_tokens)?);
-            let before = tokenizer.encode(&writer.shown[..index].concat())?;
-            before_own.push(writer.start.len() + before.len());
+            shareable.push(writer.shareable(index)?);
         }
         let query = writer.prompt(Place::Query, &mut label_tokens)?;
         let value =
@@ -139,7 +144,7 @@ impl Prompts {
         Ok(Self {
             leave_one_out,
             query,
-            before_own,
+            shareable,
             label_tokens,
             label_values: task.labels.iter().map(|label| label.value).collect(),
             targets: task.examples.iter().map(|example| value(&example.y)).collect(),
@@ -168,10 +173,10 @@ impl Prompts {
         &self.leave_one_out
     }
 
-    /// How many tokens each leave-one-out prompt has before the place where its own example
-    /// would stand; other prompts begin alike up to there, whatever its answer is.
-    pub(crate) fn before_own(&self) -> &[usize] {
-        &self.before_own
+    /// How many of its first tokens each leave-one-out prompt may share with the next, the last
+    /// with the query's: those of examples that both show, whatever the answers of the two are.
+    pub(crate) fn shareable(&self) -> &[usize] {
+        &self.shareable
     }
 
     /// The prompt of the query.
@@ -299,6 +304,7 @@ struct Writer<'a> {
     task: &'a Task,
     tokenizer: &'a Tokenizer,
     context: usize,
+    order: Order,
     /// Tokens before every prompt.
     start: Vec<u32>,
     /// Every example with its answer and the separator.
@@ -320,28 +326,48 @@ impl<'a> Writer<'a> {
             task,
             tokenizer,
             context: settings.context,
+            order: settings.order,
             start: tokenizer.start(settings.bos)?,
             shown: shown.map(|(e, x)| template.shown(x, &e.y) + &task.separator).collect(),
             prefixes: inputs.iter().map(|x| template.prefix(x)).collect(),
         })
     }
 
-    /// The text of a prompt up to where its answer is asked for; the place's own answer is not
-    /// among what is shown.
-    fn text(&self, place: Place) -> Result<String, Error> {
-        let own = match place {
-            Place::Example(index) => index,
-            Place::Query => self.shown.len(),
+    /// The examples that a prompt shows, in its order; the place's own is not among them.
+    fn others(&self, place: Place) -> Vec<usize> {
+        match place {
+            Place::Example(index) => self.order.others(index, self.shown.len()),
+            Place::Query => (0..self.shown.len()).collect(),
+        }
+    }
+
+    /// How many tokens a leave-one-out prompt and the next one begin with because they show the
+    /// same examples there. What only reads alike further on may do so for an answer's sake.
+    fn shareable(&self, index: usize) -> Result<usize, Error> {
+        let next = match index + 1 {
+            next if next < self.shown.len() => Place::Example(next),
+            _ => Place::Query,
         };
-        let others = self.shown.iter().enumerate().filter(|&(other, _)| other != own);
+        let pairs = self.others(Place::Example(index)).into_iter().zip(self.others(next));
+        let same = pairs.take_while(|(own, next)| own == next);
+        let text: String = same.map(|(example, _)| self.shown[example].as_str()).collect();
+        Ok(self.start.len() + self.tokenizer.encode(&text)?.len())
+    }
+
+    /// The text of a prompt up to where its answer is asked for.
+    fn text(&self, place: Place) -> Result<String, Error> {
         let mut text = String::new();
-        for (_, shown) in others {
-            text.push_str(shown);
+        for other in self.others(place) {
+            text.push_str(&self.shown[other]);
             if text.len() > Tokenizer::LONGEST_TEXT {
                 let (length, limit) = (text.len(), Tokenizer::LONGEST_TEXT);
                 return Err(Error::TextTooLong { length, limit });
             }
         }
+        let own = match place {
+            Place::Example(index) => index,
+            Place::Query => self.shown.len(),
+        };
         text.push_str(&self.prefixes[own]);
         Ok(text)
     }

@@ -8,30 +8,16 @@ mod support;
 use fewstep_core::matfree::LinearOperator;
 use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
-    BlockId, KernelForm, KernelOperator, Labels, Layout, LinearPath, Model, Network,
-    Observation, PassCount, PromptSettings, Prompts, Real, Steps, Tape, Task, TokenTask,
-    Tokenizer, Update, apply_weights, descend, observe, observe_single_position,
-    predict_updated,
+    BlockId, KernelForm, KernelOperator, Labels, Layout, LinearPath, Network, Observation,
+    Order, PassCount, Real, Steps, Tape, TokenTask, Update, apply_weights, descend, observe,
+    observe_single_position, predict_updated,
 };
-use support::{ALL_KINDS, assert_near, bits, blocks, fixture, load, norm, random_case};
+use support::{ALL_KINDS, DIGITS, assert_near, bits, blocks, digits, load, norm, random_case};
 
 fn case(seed: u64) -> (Network<f64>, TokenTask, Vec<BlockId>) {
     let (config, parameters, task) = random_case(seed);
     let all = blocks(ALL_KINDS, &config);
     (Network::new(&config, parameters).unwrap(), task, all)
-}
-
-fn digits(answers: &[&str]) -> TokenTask {
-    let tasks = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();
-    let mut task: Task = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
-    for (example, &answer) in task.examples.iter_mut().zip(answers) {
-        answer.clone_into(&mut example.y);
-    }
-    let directory = fixture("gpt2-plain");
-    let config = fewstep_engine::Config::load(&directory).unwrap();
-    let tokenizer = Tokenizer::load(&directory, &config).unwrap();
-    let settings = PromptSettings::new(config.positions);
-    TokenTask::of(&Prompts::build(&task, &tokenizer, &settings).unwrap()).unwrap()
 }
 
 /// The derivative of one prediction for all blocks, block after block.
@@ -52,25 +38,33 @@ fn derivative<R: Real>(model: &Network<R>, task: &TokenTask, sequence: usize) ->
 fn no_prediction_sees_its_own_answer() {
     let model: Network<f32> = load("gpt2-plain");
     let all = blocks(ALL_KINDS, model.config());
-    let before = digits(&["0", "2", "5", "7"]);
-    let seen = observe(&model, &before, &all, KernelForm::Cheapest).unwrap();
-    for example in 0..4 {
-        let mut answers = ["0", "2", "5", "7"];
-        answers[example] = "9";
-        let after = digits(&answers);
-        let changed = observe(&model, &after, &all, KernelForm::Cheapest).unwrap();
-        for other in 0..4 {
-            let same =
-                seen.predictions[other].to_bits() == changed.predictions[other].to_bits();
-            assert_eq!(same, other == example, "prediction {other}, answer {example}");
+    for (order, n) in [(Order::Original, 4), (Order::Tree, 4), (Order::Tree, 7)] {
+        let before = digits(&DIGITS[..n], order);
+        let seen = observe(&model, &before, &all, KernelForm::Cheapest).unwrap();
+        for example in 0..n {
+            let mut examples = DIGITS;
+            examples[example].1 = if examples[example].1 == "9" { "0" } else { "9" };
+            let after = digits(&examples[..n], order);
+            let changed = observe(&model, &after, &all, KernelForm::Cheapest).unwrap();
+            for other in 0..n {
+                let [old, new] = [&seen, &changed].map(|seen| seen.predictions[other]);
+                let same = old.to_bits() == new.to_bits();
+                assert_eq!(same, other == example, "{order}, {other}, answer {example}");
+            }
+            assert_same_variance(&seen, &changed, example);
+            let old = derivative(&model, &before, example);
+            assert!(norm(&old) > 0.0);
+            assert_eq!(bits(&old), bits(&derivative(&model, &after, example)));
         }
-        for (old, new) in seen.geometry.blocks().iter().zip(changed.geometry.blocks()) {
-            let at = (example, example);
-            assert_eq!(old.kernel()[at].to_bits(), new.kernel()[at].to_bits());
-        }
-        let old = derivative(&model, &before, example);
-        assert!(norm(&old) > 0.0);
-        assert_eq!(bits(&old), bits(&derivative(&model, &after, example)));
+    }
+}
+
+/// The kernel of an example with itself is the same to the bit, for every block.
+#[track_caller]
+fn assert_same_variance(old: &Observation, new: &Observation, example: usize) {
+    let at = (example, example);
+    for (old, new) in old.geometry.blocks().iter().zip(new.geometry.blocks()) {
+        assert_eq!(old.kernel()[at].to_bits(), new.kernel()[at].to_bits(), "{}", old.name());
     }
 }
 
@@ -80,29 +74,22 @@ fn no_prediction_sees_its_own_answer() {
 fn no_prediction_sees_its_own_answer_by_what_prompts_share() {
     let model: Network<f32> = load("gpt2-plain");
     let all = blocks(ALL_KINDS, model.config());
-    let alike = |answers: [&str; 4]| {
-        let tasks = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();
-        let mut task: Task = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
-        for (example, answer) in task.examples.iter_mut().zip(answers) {
-            example.x = "3".to_owned();
-            answer.clone_into(&mut example.y);
-        }
-        task.query.x = "3".to_owned();
-        let model = Model::open(&fixture("gpt2-plain")).unwrap();
-        model.read(&task).unwrap()
-    };
-    let answers = ["1", "1", "1", "1"];
-    let seen = observe(&model, &alike(answers), &all, KernelForm::Cheapest).unwrap();
-    for example in 0..4 {
-        for answer in ["0", "4", "9"] {
-            let mut answers = answers;
-            answers[example] = answer;
-            let changed = observe(&model, &alike(answers), &all, KernelForm::Cheapest).unwrap();
-            let own = |observation: &Observation| observation.predictions[example].to_bits();
-            assert_eq!(own(&seen), own(&changed), "example {example}, answer {answer}");
-            for (old, new) in seen.geometry.blocks().iter().zip(changed.geometry.blocks()) {
-                let at = (example, example);
-                assert_eq!(old.kernel()[at].to_bits(), new.kernel()[at].to_bits());
+    for (order, n) in [(Order::Original, 4), (Order::Tree, 4), (Order::Tree, 7)] {
+        let alike = vec![("3", "1"); n];
+        let observe = |examples: &[(&str, &str)]| {
+            observe(&model, &digits(examples, order), &all, KernelForm::Cheapest).unwrap()
+        };
+        let seen = observe(&alike);
+        for example in 0..n {
+            for answer in ["0", "4", "9"] {
+                let mut examples = alike.clone();
+                examples[example].1 = answer;
+                let changed = observe(&examples);
+                let own =
+                    |observation: &Observation| observation.predictions[example].to_bits();
+                let what = format!("{order}, example {example}, answer {answer}");
+                assert_eq!(own(&seen), own(&changed), "{what}");
+                assert_same_variance(&seen, &changed, example);
             }
         }
     }

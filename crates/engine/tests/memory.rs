@@ -7,8 +7,8 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, BlockKind, Config, KernelForm, Labels, Network, Real, TokenTask, memory_plan,
-    observe,
+    BlockId, BlockKind, Config, KernelForm, Labels, Network, Order, Real, TokenTask,
+    memory_plan, observe,
 };
 use std::alloc::{GlobalAlloc, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,12 +38,16 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Prompts that each leave one example of five tokens out, and the query's.
-fn task(examples: u32) -> TokenTask {
+/// Prompts that each leave one example of five tokens out, and the query's; in tree order those
+/// that differ in the highest bit come first.
+fn task(examples: u32, order: Order) -> TokenTask {
     let shown = |example: u32| [0, 1, 2, 3, 4].map(|token| (7 * example + token) % 50);
     let prompt = |asked: u32| -> Vec<u32> {
-        let others = (0..examples).filter(|&example| example != asked);
-        others.flat_map(shown).chain(shown(asked)[..3].to_vec()).collect()
+        let mut others: Vec<u32> = (0..examples).filter(|&other| other != asked).collect();
+        if order == Order::Tree && asked < examples {
+            others.sort_by_key(|other| (other ^ asked).leading_zeros());
+        }
+        others.into_iter().flat_map(shown).chain(shown(asked)[..3].to_vec()).collect()
     };
     let labels = Labels::new(vec![1, 2], vec![0.0, 1.0]).unwrap();
     let targets = (0..examples).map(|example| f64::from(example % 2)).collect();
@@ -69,8 +73,8 @@ fn peak<R: Real>(
 fn check<R: Real>(config: &Config) {
     let parameters = random_parameters(config, &mut Rng::new(7));
     let model: Network<R> = Network::new(config, parameters).unwrap();
-    for examples in [2, 12] {
-        let task = task(examples);
+    for (examples, order) in [(2, Order::Original), (12, Order::Original), (8, Order::Tree)] {
+        let task = task(examples, order);
         let layout = task.layout().unwrap();
         for choice in [ALL_KINDS, "value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2"] {
             let chosen = blocks(choice, config);
@@ -80,7 +84,7 @@ fn check<R: Real>(config: &Config) {
             let forms = [KernelForm::Ghost, KernelForm::Explicit];
             let most = forms.map(|form| peak(&model, &task, &chosen, form));
             let most = most.into_iter().max().unwrap();
-            let what = format!("{choice}, {examples} examples: {most} bytes, planned {plan}");
+            let what = format!("{choice}, {examples} {order}: {most} bytes, planned {plan}");
             assert!(most <= plan && plan <= most + most / 10, "{what}");
         }
     }
@@ -105,7 +109,7 @@ fn the_plan_is_what_observing_holds_at_once() {
     check::<f32>(&config);
     check::<f64>(&Config { layers: 3, heads: 2, width: 32, inner: 48, ..config.clone() });
     // Neither a model that cannot be nor a block that it does not have stops the count.
-    let layout = task(2).layout().unwrap();
+    let layout = task(2, Order::Original).layout().unwrap();
     let far = [BlockId::of_head(BlockKind::Value, usize::MAX, usize::MAX).unwrap()];
     assert!(memory_plan(&config, &layout, &far, 8) < u64::MAX);
     let endless = Config { layers: usize::MAX, heads: 0, ..config };

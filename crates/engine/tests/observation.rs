@@ -5,10 +5,10 @@
 mod support;
 
 use fewstep_engine::{
-    BlockId, KernelForm, KernelOperator, Layout, Network, PassCount, Real, Steps, Tape,
+    BlockId, KernelForm, KernelOperator, Layout, Network, Order, PassCount, Real, Steps, Tape,
     TokenTask, Update, descend, observe, observe_single_position, predict_updated,
 };
-use support::{ALL_KINDS, Reference, bits, blocks, load, norm, random_case};
+use support::{ALL_KINDS, DIGITS, Reference, bits, blocks, digits, load, norm, random_case};
 
 /// Gap of two kernels relative to the scale of the derivatives that they compare.
 #[track_caller]
@@ -81,6 +81,10 @@ fn base_predictions_are_the_same_whoever_asks() {
         for name in ["digits", "words", "text"] {
             check::<f32>(&load(folder), &Reference::read(folder, name).task(), folder);
         }
+        for examples in [2, 3, 7, 11] {
+            let task = digits(&DIGITS[..examples], Order::Tree);
+            check::<f32>(&load(folder), &task, &format!("{folder}, {examples} in tree order"));
+        }
     }
 }
 
@@ -101,10 +105,16 @@ fn all_forms_of_the_kernel_start_from_the_same_predictions() {
 /// come from passes in which nothing is shared: for every block, together and by itself.
 #[test]
 fn a_shared_forward_pass_changes_no_kernel() {
-    for seed in 0..3 {
+    let random = |seed: u64| {
         let (config, parameters, task) = random_case(seed);
-        let model: Network<f64> = Network::new(&config, parameters).unwrap();
-        let (all, n) = (blocks(ALL_KINDS, &config), task.examples());
+        (format!("seed {seed}"), Network::<f64>::new(&config, parameters).unwrap(), task)
+    };
+    let tree = |examples: usize| {
+        let task = digits(&DIGITS[..examples], Order::Tree);
+        (format!("{examples} in tree order"), load("gpt2-plain"), task)
+    };
+    for (case, model, task) in (0..3).map(random).chain([2, 3, 7].map(tree)) {
+        let (all, n) = (blocks(ALL_KINDS, model.config()), task.examples());
         let together = observe(&model, &task, &all, KernelForm::Ghost).unwrap();
         for (block, seen) in all.iter().zip(together.geometry.blocks()) {
             let features = derivatives(&model, &task, &[*block]);
@@ -115,7 +125,7 @@ fn a_shared_forward_pass_changes_no_kernel() {
             assert!(scale > 0.0);
             let alone = observe(&model, &task, &[*block], KernelForm::Explicit).unwrap();
             for found in [seen, &alone.geometry.blocks()[0]] {
-                let what = format!("seed {seed}, {block}");
+                let what = format!("{case}, {block}");
                 assert_same_kernel(found.kernel().values(), &kernel, scale, &what);
                 let query = found.query().unwrap();
                 assert_same_kernel(&query.coupling, &coupling, scale, &what);

@@ -2,7 +2,7 @@
 
 use crate::support::{END, config, from, tokenizer, tokenizer_json};
 use fewstep_engine::{
-    Bos, Error, Example, Label, Place, PromptSettings, Prompts, Query, Task, Tokenizer,
+    Bos, Error, Example, Label, Order, Place, PromptSettings, Prompts, Query, Task, Tokenizer,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -75,6 +75,25 @@ fn prompts_are_those_written_by_hand() {
     assert_eq!((other.query_target(), other.query()), (None, prompts.query()));
 }
 
+/// Half by half, the other half first; the query's prompt is the same in both orders.
+#[test]
+fn tree_order_is_the_one_written_by_hand() {
+    let settings = PromptSettings { order: Order::Tree, ..settings() };
+    let mut task = task();
+    // Three examples leave nothing to choose.
+    assert_eq!(Prompts::build(&task, &tokenizer(), &settings), build(&task));
+    task.examples.push(example("e", "1"));
+    let (original, tree) = (build(&task), Prompts::build(&task, &tokenizer(), &settings));
+    let expected = [
+        "c->0\ne->1\nb->0\na->",
+        "c->0\ne->1\na->1\nb->",
+        "a->1\nb->0\ne->1\nc->",
+        "a->1\nb->0\nc->0\ne->",
+    ];
+    assert_eq!(tree.as_ref().unwrap().leave_one_out(), expected.map(ids));
+    assert_eq!(tree.unwrap().query(), original.unwrap().query());
+}
+
 #[test]
 fn a_blank_before_the_label_is_part_of_it_where_the_tokenizer_joins_them() {
     let blank = Task { template: "{x}: {y}.".to_owned(), ..task() };
@@ -129,21 +148,26 @@ fn the_start_token_stands_before_every_prompt() {
 /// Sec. 3: no answer reaches its own prompt, and every other prompt sees it.
 #[test]
 fn sec_3_an_answer_never_enters_its_own_prompt() {
-    let original = build(&task()).unwrap();
-    for own in 0..3 {
-        let mut changed = task();
-        let y = &mut changed.examples[own].y;
-        *y = if y == "0" { "1".to_owned() } else { "0".to_owned() };
-        let changed = build(&changed).unwrap();
-        for other in 0..3 {
-            let same = changed.leave_one_out()[other] == original.leave_one_out()[other];
-            assert_eq!(same, other == own, "answer {own}, prompt {other}");
+    for order in [Order::Original, Order::Tree] {
+        let settings = PromptSettings { order, ..settings() };
+        let build = |task: &Task| Prompts::build(task, &tokenizer(), &settings).unwrap();
+        let mut task = task();
+        task.examples.extend([example("e", "1"), example("f", "0")]);
+        let original = build(&task);
+        for own in 0..5 {
+            let mut changed = task.clone();
+            let y = &mut changed.examples[own].y;
+            *y = if y == "0" { "1".to_owned() } else { "0".to_owned() };
+            let changed = build(&changed);
+            for other in 0..5 {
+                let same = changed.leave_one_out()[other] == original.leave_one_out()[other];
+                assert_eq!(same, other == own, "{order}, answer {own}, prompt {other}");
+            }
+            assert_ne!(changed.query(), original.query());
         }
-        assert_ne!(changed.query(), original.query());
+        task.query.y = Some("0".to_owned());
+        assert_eq!(build(&task).query(), original.query());
     }
-    let mut unscored = task();
-    unscored.query.y = Some("0".to_owned());
-    assert_eq!(build(&unscored).unwrap().query(), original.query());
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, Config, Labels, Layer, Linear, Network, Norm, Parameters, Real, TokenTask,
-    choose_blocks,
+    BlockId, Config, Labels, Layer, Linear, Model, Network, Norm, Order, Parameters,
+    PromptSettings, Real, Task, TokenTask, choose_blocks,
 };
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
@@ -84,6 +84,34 @@ pub(crate) fn open<R: Real>(directory: &Path) -> Network<R> {
 pub(crate) fn blocks(text: &str, config: &Config) -> Vec<BlockId> {
     choose_blocks(text, config.layers, config.heads).unwrap()
 }
+
+/// The first task of the fixtures with other examples, for `gpt2-plain` and models like it.
+pub(crate) fn digits(examples: &[(&str, &str)], order: Order) -> TokenTask {
+    let tasks = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();
+    let mut task: Task = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+    task.examples = examples
+        .iter()
+        .map(|(x, y)| fewstep_engine::Example { x: (*x).to_owned(), y: (*y).to_owned() })
+        .collect();
+    let model = Model::open(&fixture("gpt2-plain")).unwrap();
+    let settings = PromptSettings { order, ..PromptSettings::new(model.config().positions) };
+    model.with_prompts(settings).read(&task).unwrap()
+}
+
+/// Eleven different examples: as many as fit.
+pub(crate) const DIGITS: [(&str, &str); 11] = [
+    ("3", "0"),
+    ("5", "2"),
+    ("8", "5"),
+    ("0", "7"),
+    ("1", "8"),
+    ("9", "1"),
+    ("2", "9"),
+    ("7", "4"),
+    ("4", "6"),
+    ("6", "3"),
+    ("3", "1"),
+];
 
 /// A small random model and a task for it; lengths and shared beginnings differ.
 pub(crate) fn random_case(seed: u64) -> (Config, Parameters, TokenTask) {

@@ -592,6 +592,21 @@ pub enum Error {
         /// The longest length that the model takes.
         limit: usize,
     },
+    /// The prompts of a task are too long together.
+    #[error(
+        "task {task:?}: {prompts} prompts of up to {length} tokens are too much; all prompts \
+         together may have {limit}: use fewer or shorter examples"
+    )]
+    TooManyTokens {
+        /// The task's id.
+        task: String,
+        /// How many prompts it has, one per example and the query's.
+        prompts: usize,
+        /// The length of one of them in tokens.
+        length: usize,
+        /// The most tokens that all may have.
+        limit: usize,
+    },
 
     // Pretraining.
     /// A target stands at a position that its sequence does not have.

@@ -5,8 +5,9 @@
 
 use crate::error::{Error, Place};
 use crate::order::Order;
-use crate::task::Task;
+use crate::task::{Task, Template};
 use crate::tokens::{Bos, Tokenizer};
+use std::collections::BTreeMap;
 
 /// How prompts are put together.
 ///
@@ -95,6 +96,16 @@ pub struct Prompts {
 }
 
 impl Prompts {
+    /// The most tokens that all prompts of a task may have together; to observe as many takes
+    /// more memory than there is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fewstep_engine::Prompts::MOST_TOKENS, 16 * 1024 * 1024);
+    /// ```
+    pub const MOST_TOKENS: usize = 1 << 24;
+
     /// Writes and tokenises all prompts of a task.
     ///
     /// # Errors
@@ -103,7 +114,8 @@ impl Prompts {
     /// [`Error::NoTokensPerExample`] for a limit of 0; [`Error::LabelPieces`],
     /// [`Error::LabelsCollide`] or [`Error::LabelsDisagree`] unless every label is one token of
     /// its own, the same in all prompts; [`Error::EmptyPrompt`] if nothing stands before the
-    /// labels; [`Error::ContextTooLong`] if a prompt does not fit.
+    /// labels; [`Error::ContextTooLong`] if a prompt does not fit; [`Error::TooManyTokens`] if all
+    /// of them, each as long as the longest, pass [`Prompts::MOST_TOKENS`].
     ///
     /// # Examples
     ///
@@ -321,6 +333,7 @@ impl<'a> Writer<'a> {
         inputs: &[&str],
     ) -> Result<Self, Error> {
         let template = task.template()?;
+        check_text(task, &template, inputs)?;
         let shown = task.examples.iter().zip(inputs);
         Ok(Self {
             task,
@@ -373,89 +386,88 @@ impl<'a> Writer<'a> {
     }
 
     /// The tokens of a prompt. The first prompt also settles the tokens of the labels, with which
-    /// all others must agree.
+    /// all others must agree. What one label is refused for is noticed before the next is looked
+    /// at, and no more than one label's tokens are held: a task may list any number of them.
     fn prompt(&self, place: Place, label_tokens: &mut Vec<u32>) -> Result<Vec<u32>, Error> {
         let text = self.text(place)?;
-        let mut answered = Vec::with_capacity(self.task.labels.len());
-        for label in &self.task.labels {
-            answered.push(self.tokenizer.encode(&format!("{text}{}", label.text))?);
-            // One token is the label's: a prompt that is too long is not written once per label.
-            self.check_context(place, self.start.len() + shortest_prompt(&answered))?;
+        let mut prompt = Vec::new();
+        let (mut tokens, mut owners) = (Vec::new(), BTreeMap::new());
+        for (index, label) in self.task.labels.iter().enumerate() {
+            let mut ids = self.tokenizer.encode(&format!("{text}{}", label.text))?;
+            if index > 0 {
+                let shared = shared(&prompt, &ids);
+                if shared < prompt.len() {
+                    let pieces = [&prompt[shared..], &tokens[..1]].concat();
+                    return Err(self.label_pieces(place, 0, &pieces));
+                }
+                ids.drain(..shared);
+            } else if let Some((_, before)) = ids.split_last() {
+                self.check_length(place, self.start.len() + before.len())?;
+                prompt = before.to_vec();
+                ids.drain(..prompt.len());
+            }
+            let [token] = ids[..] else { return Err(self.label_pieces(place, index, &ids)) };
+            match label_tokens.get(index) {
+                Some(&expected) => self.check_agreement(place, index, expected, token)?,
+                None => self.check_distinct(owners.insert(token, index), index)?,
+            }
+            tokens.push(token);
         }
-        let shared = shared(&answered);
-        let tokens = self.label_tokens(place, &answered, shared)?;
-        if label_tokens.is_empty() {
-            self.check_distinct(&tokens)?;
-            *label_tokens = tokens;
-        } else {
-            self.check_agreement(place, label_tokens, &tokens)?;
-        }
-        let prompt = [&self.start, &answered[0][..shared]].concat();
+        *label_tokens = tokens;
+        let prompt = [&self.start[..], &prompt].concat();
         if prompt.is_empty() {
             return Err(Error::EmptyPrompt { task: self.task.id.clone(), place });
         }
         Ok(prompt)
     }
 
-    fn check_context(&self, place: Place, length: usize) -> Result<(), Error> {
-        if length <= self.context {
-            return Ok(());
+    /// `Err` unless a prompt fits the model and all prompts, if they were as long, fit a task.
+    fn check_length(&self, place: Place, length: usize) -> Result<(), Error> {
+        let (task, prompts) = (&self.task.id, self.prefixes.len());
+        if length > self.context {
+            let (task, limit) = (task.clone(), self.context);
+            return Err(Error::ContextTooLong { task, place, length, limit });
         }
-        let (task, limit) = (self.task.id.clone(), self.context);
-        Err(Error::ContextTooLong { task, place, length, limit })
-    }
-
-    /// The one token that remains of each label after what all share.
-    fn label_tokens(
-        &self,
-        place: Place,
-        answered: &[Vec<u32>],
-        shared: usize,
-    ) -> Result<Vec<u32>, Error> {
-        let mut tokens = Vec::with_capacity(answered.len());
-        for (label, ids) in self.task.labels.iter().zip(answered) {
-            let &[token] = &ids[shared..] else {
-                return Err(Error::LabelPieces {
-                    task: self.task.id.clone(),
-                    place,
-                    label: label.text.clone(),
-                    pieces: ids[shared..].iter().map(|&id| self.piece(id)).collect(),
-                });
-            };
-            tokens.push(token);
-        }
-        Ok(tokens)
-    }
-
-    fn check_distinct(&self, tokens: &[u32]) -> Result<(), Error> {
-        for (second, token) in tokens.iter().enumerate() {
-            if let Some(first) = tokens[..second].iter().position(|other| other == token) {
-                let [first, second] = [first, second].map(|i| self.task.labels[i].text.clone());
-                return Err(Error::LabelsCollide { task: self.task.id.clone(), first, second });
-            }
+        if length.saturating_mul(prompts) > Prompts::MOST_TOKENS {
+            let (task, limit) = (task.clone(), Prompts::MOST_TOKENS);
+            return Err(Error::TooManyTokens { task, prompts, length, limit });
         }
         Ok(())
+    }
+
+    /// A label is not one token after what it shares with the others.
+    fn label_pieces(&self, place: Place, label: usize, pieces: &[u32]) -> Error {
+        Error::LabelPieces {
+            task: self.task.id.clone(),
+            place,
+            label: self.task.labels[label].text.clone(),
+            pieces: pieces.iter().map(|&id| self.piece(id)).collect(),
+        }
+    }
+
+    fn check_distinct(&self, owner: Option<usize>, label: usize) -> Result<(), Error> {
+        let Some(owner) = owner else { return Ok(()) };
+        let [first, second] = [owner, label].map(|i| self.task.labels[i].text.clone());
+        Err(Error::LabelsCollide { task: self.task.id.clone(), first, second })
     }
 
     fn check_agreement(
         &self,
         place: Place,
-        expected: &[u32],
-        found: &[u32],
+        label: usize,
+        expected: u32,
+        found: u32,
     ) -> Result<(), Error> {
-        let labels = self.task.labels.iter().zip(expected.iter().zip(found));
-        for (label, (&expected, &found)) in labels {
-            if expected != found {
-                return Err(Error::LabelsDisagree {
-                    task: self.task.id.clone(),
-                    place,
-                    label: label.text.clone(),
-                    found: self.piece(found),
-                    expected: self.piece(expected),
-                });
-            }
+        if expected == found {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::LabelsDisagree {
+            task: self.task.id.clone(),
+            place,
+            label: self.task.labels[label].text.clone(),
+            found: self.piece(found),
+            expected: self.piece(expected),
+        })
     }
 
     fn piece(&self, id: u32) -> String {
@@ -463,14 +475,17 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// How many leading tokens all sequences share, at least one token of each being left.
-fn shared(sequences: &[Vec<u32>]) -> usize {
-    let most = shortest_prompt(sequences);
-    let (first, others) = sequences.split_first().expect("a task has labels");
-    (0..most).find(|&at| others.iter().any(|other| other[at] != first[at])).unwrap_or(most)
+/// `Err(Error::TextTooLong)` unless the examples, written out, can be tokenised at once, as they
+/// are for the query. A template is written once per example: it may be long, or they be many.
+fn check_text(task: &Task, template: &Template<'_>, inputs: &[&str]) -> Result<(), Error> {
+    let each = template.shown("", "").len() + task.separator.len();
+    let words = task.examples.iter().zip(inputs).map(|(example, x)| x.len() + example.y.len());
+    let (length, limit) = (words.map(|words| each + words).sum(), Tokenizer::LONGEST_TEXT);
+    if length <= limit { Ok(()) } else { Err(Error::TextTooLong { length, limit }) }
 }
 
-/// The length of the shortest sequence without its last token.
-fn shortest_prompt(sequences: &[Vec<u32>]) -> usize {
-    sequences.iter().map(Vec::len).min().unwrap_or(0).saturating_sub(1)
+/// How many tokens of a prompt a sequence begins with, at least one of its own being left.
+fn shared(prompt: &[u32], ids: &[u32]) -> usize {
+    let own = &ids[..ids.len().saturating_sub(1)];
+    prompt.iter().zip(own).take_while(|(a, b)| a == b).count()
 }

@@ -184,18 +184,19 @@ impl Task {
     /// ```
     pub fn check(&self) -> Result<(), Error> {
         self.template()?;
-        self.check_labels()?;
+        let labels = self.check_labels()?;
         let (task, found) = (self.id.clone(), self.examples.len());
         if found < 2 {
             return Err(Error::TooFewExamples { task, found });
         }
         for (index, example) in self.examples.iter().enumerate() {
-            self.check_words(Place::Example(index), &example.x, Some(&example.y))?;
+            self.check_words(Place::Example(index), &example.x, Some(&example.y), &labels)?;
         }
-        self.check_words(Place::Query, &self.query.x, self.query.y.as_deref())
+        self.check_words(Place::Query, &self.query.x, self.query.y.as_deref(), &labels)
     }
 
-    fn check_labels(&self) -> Result<(), Error> {
+    /// The texts of the labels, each of them once.
+    fn check_labels(&self) -> Result<BTreeSet<&str>, Error> {
         let (task, found) = (self.id.clone(), self.labels.len());
         if found < 2 {
             return Err(Error::TooFewLabels { task, found });
@@ -205,21 +206,27 @@ impl Task {
             if text.is_empty() {
                 return Err(Error::EmptyLabel { task, label: index });
             }
-            if !seen.insert(text) {
+            if !seen.insert(text.as_str()) {
                 return Err(Error::DuplicateLabel { task, label: text.clone() });
             }
             if !value.is_finite() {
                 return Err(Error::LabelValue { task, label: text.clone(), value: *value });
             }
         }
-        Ok(())
+        Ok(seen)
     }
 
-    fn check_words(&self, place: Place, x: &str, y: Option<&str>) -> Result<(), Error> {
+    fn check_words(
+        &self,
+        place: Place,
+        x: &str,
+        y: Option<&str>,
+        labels: &BTreeSet<&str>,
+    ) -> Result<(), Error> {
         if x.trim().is_empty() {
             return Err(Error::EmptyInput { task: self.id.clone(), place });
         }
-        match y.filter(|&y| self.value_of(y).is_none()) {
+        match y.filter(|&y| !labels.contains(y)) {
             Some(y) => Err(Error::UnknownLabel {
                 task: self.id.clone(),
                 place,

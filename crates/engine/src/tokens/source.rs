@@ -227,8 +227,9 @@ fn pre_tokenizers(file: &Path, part: Option<&Value>) -> Result<PreTokenizerWrapp
             _ => return Err(foreign_step(file, part)),
         });
     }
-    match steps.last() {
-        Some(PreTokenizerWrapper::ByteLevel(_)) => Ok(Sequence::new(steps).into()),
+    // ByteLevel writes two bytes for most: each further one would double a text again.
+    match steps.iter().position(|step| matches!(step, PreTokenizerWrapper::ByteLevel(_))) {
+        Some(first) if first + 1 == steps.len() => Ok(Sequence::new(steps).into()),
         _ => Err(foreign_step(file, part)),
     }
 }
@@ -245,6 +246,9 @@ fn shown(part: &Value) -> String {
         name => name.to_owned(),
     }
 }
+
+/// The most tokens that may be put before a text. A short file can name one list many times.
+const MOST_LEADING: usize = 16;
 
 /// The tokens that a post-processor puts before a text; those behind it are never wanted, since
 /// the model is asked to go on.
@@ -269,8 +273,8 @@ fn leading_tokens(file: &Path, part: Option<&Value>) -> Result<Vec<u32>, Error> 
 }
 
 fn foreign_processor(file: &Path, part: &Value) -> Error {
-    let allowed = "absent, ByteLevel, TemplateProcessing with listed special tokens, or a \
-                   Sequence of them";
+    let allowed = "absent, ByteLevel, TemplateProcessing with listed special tokens, at most 16 \
+                   before the text, or a Sequence of them";
     unsupported(file, "post_processor", shown(part), allowed)
 }
 
@@ -286,6 +290,7 @@ fn template_start(file: &Path, part: &Value) -> Result<Vec<u32>, Error> {
             .ok_or_else(|| foreign_processor(file, part))?;
         for id in ids {
             let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+            let id = id.filter(|_| leading.len() < MOST_LEADING);
             leading.push(id.ok_or_else(|| foreign_processor(file, part))?);
         }
     }

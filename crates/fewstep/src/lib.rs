@@ -1,1 +1,44 @@
-//! Tasks, reports, experiments and the command line; nothing is here yet.
+//! When, how far and in which directions to adapt a model to a few-shot prompt: tasks in, reports
+//! out.
+//!
+//! The arithmetic of the decision is in `fewstep-core`, the Transformer in `fewstep-engine`; this
+//! crate reads [`tasks`], lets a [`Session`] answer them, many at a time and in order
+//! ([`stream`]), and says what came out: as JSON ([`report`]), as [`text`], as charts in the
+//! terminal ([`chart`]) and as drawings ([`figure`]). The program `fewstep` is [`cli`].
+//!
+//! ```
+//! use fewstep::{Action, Session};
+//!
+//! let task = fewstep::tasks::parse(
+//!     br#"{"id": "t1", "template": "{x}->{y}",
+//!          "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+//!          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
+//! )?;
+//! let session = Session::new(fewstep::builtin()?, Action::Act)?;
+//! let report = session.answer(&task)?.report;
+//! assert_eq!(report.which.selected.len(), session.blocks().len());
+//! assert!(report.prediction.adapted.is_some());
+//! # Ok::<(), fewstep::Error>(())
+//! ```
+
+pub mod adapter;
+pub mod assessment;
+mod builtin;
+pub mod card;
+pub mod chart;
+pub mod cli;
+pub mod digit_maps;
+mod error;
+pub mod figure;
+pub mod out;
+pub mod pretraining;
+pub mod report;
+mod session;
+pub mod stream;
+pub mod tasks;
+pub mod text;
+
+pub use builtin::{BUILTIN, builtin, load};
+pub use error::Error;
+pub use report::Report;
+pub use session::{Action, Answer, LONGEST_HORIZON, Session};

@@ -1,0 +1,330 @@
+//! Flags and their texts.
+
+use crate::builtin::BUILTIN;
+use crate::error::Error;
+use crate::pretraining::Recipe;
+use crate::session::LONGEST_HORIZON;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fewstep_core::{HorizonRule, Rules, Selection};
+use fewstep_engine::{Bos, Order};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The version, with the commit where it is known.
+const VERSION: &str = env!("FEWSTEP_VERSION");
+
+/// The most candidate horizons.
+const MOST_HORIZONS: usize = 10_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  fewstep predict examples/digits.jsonl
+  fewstep decide examples/digits.jsonl
+  fewstep pretrain --out again
+  fewstep completions bash > ~/.local/share/bash-completion/completions/fewstep
+
+Answers go to standard output, everything else to standard error. The exit code is 0 if all was
+done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
+
+const PREDICT_EXAMPLES: &str = "\
+Examples:
+  fewstep predict examples/digits.jsonl
+  fewstep predict tasks.jsonl --json > answers.jsonl
+  fewstep predict tasks.jsonl --out answers.jsonl             # can be interrupted …
+  fewstep predict tasks.jsonl --out answers.jsonl --resume    # … and gone on with
+  cat tasks.jsonl | fewstep predict - --horizon leave-one-out
+  fewstep predict tasks.jsonl --model distilgpt2 --select query-aware --budget 8
+  fewstep predict tasks.jsonl --save-adapter adapters
+  fewstep predict more.jsonl --adapter adapters/t1.safetensors";
+
+const DECIDE_EXAMPLES: &str = "\
+Examples:
+  fewstep decide examples/digits.jsonl
+  fewstep decide examples/digits.jsonl --figures figures
+  fewstep decide tasks.jsonl --json --full > explained.jsonl
+  fewstep decide tasks.jsonl --blocks value,output@all --select query-aware --budget 8";
+
+const PRETRAIN_EXAMPLES: &str = "\
+Examples:
+  fewstep pretrain --out again                  # the built-in model, in about half an hour
+  fewstep pretrain --out again --resume         # goes on after an interrupt
+  fewstep pretrain --out small --layers 2 --heads 4 --width 32 --steps 500 --batch 16
+  fewstep predict examples/digits.jsonl --model again";
+
+/// When to adapt a model to a few-shot prompt, how far, and in which directions
+#[derive(Debug, Parser)]
+#[command(name = "fewstep", version = VERSION, after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Answer tasks: observe, decide, act
+    #[command(after_help = PREDICT_EXAMPLES)]
+    Predict(Predict),
+    /// Explain tasks: observe and decide, and leave the model alone
+    #[command(after_help = DECIDE_EXAMPLES)]
+    Decide(Shared),
+    /// Train the built-in model again, measure it and write its card
+    #[command(after_help = PRETRAIN_EXAMPLES)]
+    Pretrain(Pretrain),
+    /// Print a script that completes commands in a shell
+    #[command(after_help = "Example:\n  fewstep completions zsh > ~/.zfunc/_fewstep")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Predict {
+    #[command(flatten)]
+    pub(super) shared: Shared,
+    /// How an update is carried out: by steps in the model, or as the linear picture says
+    #[arg(long, value_enum, default_value_t = Dynamics::Steps)]
+    pub(super) dynamics: Dynamics,
+    /// Write each task's update to DIR/ID.safetensors
+    #[arg(long, value_name = "DIR")]
+    pub(super) save_adapter: Option<PathBuf>,
+    /// Decide nothing: apply a saved update (a file, or a directory with one per id)
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with_all = [
+            "save_adapter", "dynamics", "blocks", "select", "budget", "horizon", "horizons",
+            "step_scale", "seed", "full", "figures", "loo_order",
+        ]
+    )]
+    pub(super) adapter: Option<PathBuf>,
+}
+
+/// How an update is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Dynamics {
+    /// Gradient steps in the model
+    Steps,
+    /// The linear form; the model is not run again
+    Linear,
+}
+
+/// Whether a token is put before every prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum BosChoice {
+    /// If the model's tokenizer does so by itself
+    Auto,
+    /// Yes
+    Always,
+    /// No
+    Never,
+}
+
+impl From<BosChoice> for Bos {
+    fn from(choice: BosChoice) -> Self {
+        match choice {
+            BosChoice::Auto => Self::Auto,
+            BosChoice::Always => Self::Always,
+            BosChoice::Never => Self::Never,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Shared {
+    /// Files of tasks, one JSON object per line; - is standard input
+    #[arg(required = true, value_name = "TASKS")]
+    pub(super) tasks: Vec<PathBuf>,
+
+    /// The model: builtin, a directory, or an id on the hub
+    #[arg(long, default_value = BUILTIN, help_heading = "Model")]
+    pub(super) model: String,
+    /// Whether a token is put before every prompt
+    #[arg(long, value_enum, default_value_t = BosChoice::Auto, help_heading = "Model")]
+    pub(super) bos: BosChoice,
+    /// Cut every x to so many tokens
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Model")]
+    pub(super) max_tokens_per_example: Option<usize>,
+    /// How a prompt that leaves one example out orders the others: original, as in the task, or
+    /// tree, so that prompts begin alike for longer and take less time
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Original, help_heading = "Model")]
+    pub(super) loo_order: Order,
+
+    /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down; comma-separated), @,
+    /// and layers (all, lastN, or A..B without B) [default: value@last4]
+    #[arg(long, value_name = "KINDS@LAYERS", help_heading = "Decision")]
+    pub(super) blocks: Option<String>,
+    /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom
+    /// or random
+    #[arg(long, value_name = "RULE", default_value = "all", help_heading = "Decision")]
+    pub(super) select: Selection,
+    /// How many blocks are chosen
+    #[arg(long, value_name = "K", help_heading = "Decision")]
+    pub(super) budget: Option<usize>,
+    /// How the number of steps is found: a number, evidence, evidence-fixed, gibbs, bayes-gap,
+    /// leave-one-out or bayes-filter
+    #[arg(long, value_name = "RULE", default_value = "evidence", help_heading = "Decision")]
+    pub(super) horizon: HorizonRule,
+    /// Candidate numbers of steps: A..B, both included, or a list such as 0,1,2,4,8
+    #[arg(long, value_name = "LIST", default_value = "0..30", help_heading = "Decision")]
+    pub(super) horizons: Horizons,
+    /// Step size as a fraction of the largest stable one, over 0 and under 1
+    #[arg(
+        long, value_name = "C", default_value = "0.1", value_parser = fraction,
+        help_heading = "Decision"
+    )]
+    pub(super) step_scale: f64,
+    /// Seed of the random selection
+    #[arg(long, default_value_t = 0, help_heading = "Decision")]
+    pub(super) seed: u64,
+
+    /// Print reports as JSON, one object per line
+    #[arg(long, help_heading = "Answers")]
+    pub(super) json: bool,
+    /// Add the lists per block and the matrices to the JSON
+    #[arg(long, help_heading = "Answers")]
+    pub(super) full: bool,
+    /// Write reports as JSON to FILE, line by line, instead of printing them
+    #[arg(long, value_name = "FILE", help_heading = "Answers")]
+    pub(super) out: Option<PathBuf>,
+    /// Go on with FILE of --out: pass over the tasks that it answers
+    #[arg(long, requires = "out", help_heading = "Answers")]
+    pub(super) resume: bool,
+    /// Draw evidence curve and block scores of each task as SVG into DIR
+    #[arg(long, value_name = "DIR", help_heading = "Answers")]
+    pub(super) figures: Option<PathBuf>,
+    /// How many tasks at the same time [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Answers")]
+    pub(super) threads: Option<usize>,
+}
+
+impl Shared {
+    /// The rules that the flags ask for.
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            horizon: self.horizon,
+            horizons: self.horizons.0.clone(),
+            step_scale: self.step_scale,
+            selection: self.select,
+            budget: self.budget,
+            seed: self.seed,
+            ..Rules::default()
+        }
+    }
+}
+
+/// The defaults are those of [`Recipe::default`].
+#[derive(Debug, Args)]
+pub(super) struct Pretrain {
+    /// The directory for the model, its card and what is needed to go on
+    #[arg(long, value_name = "DIR", default_value = "pretrained")]
+    pub(super) out: PathBuf,
+    /// Go on with the run in DIR; if its model is finished, measure it again
+    #[arg(long)]
+    pub(super) resume: bool,
+    /// How many tasks it is adapted to when it is measured
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 500)]
+    pub(super) tasks: usize,
+    /// How many threads; they change nothing but the time [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) threads: Option<usize>,
+
+    /// Number of layers
+    #[arg(long, value_name = "N", default_value_t = Recipe::default().layers, help_heading = "Recipe")]
+    layers: usize,
+    /// Attention heads per layer
+    #[arg(long, value_name = "N", default_value_t = Recipe::default().heads, help_heading = "Recipe")]
+    heads: usize,
+    /// Numbers per token between layers; a multiple of the heads
+    #[arg(long, value_name = "N", default_value_t = Recipe::default().width, help_heading = "Recipe")]
+    width: usize,
+    /// Gradient steps
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Recipe::default().steps, help_heading = "Recipe")]
+    steps: usize,
+    /// Tasks per step
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Recipe::default().batch, help_heading = "Recipe")]
+    batch: usize,
+    /// The highest learning rate
+    #[arg(long, value_name = "RATE", default_value_t = Recipe::default().learning_rate, help_heading = "Recipe")]
+    learning_rate: f64,
+    /// Where the initial parameters and all tasks come from
+    #[arg(long, default_value_t = Recipe::default().seed, help_heading = "Recipe")]
+    seed: u64,
+}
+
+impl Pretrain {
+    /// The recipe that the flags ask for.
+    pub(super) fn recipe(&self) -> Recipe {
+        let &Self { layers, heads, width, steps, batch, learning_rate, seed, .. } = self;
+        Recipe { layers, heads, width, steps, batch, learning_rate, seed }
+    }
+}
+
+/// Candidate numbers of steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Horizons(pub(super) Vec<u32>);
+
+impl FromStr for Horizons {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (largest, most) = (LONGEST_HORIZON, MOST_HORIZONS);
+        let bad = || Error::BadHorizons { found: text.to_owned(), largest, most };
+        let number = |part: &str| part.trim().parse::<u32>().map_err(|_| bad());
+        let horizons: Vec<u32> = match text.split_once("..") {
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first..=last).take(MOST_HORIZONS + 1).collect()
+            }
+            None => text.split(',').map(number).collect::<Result<_, _>>()?,
+        };
+        let ascending = horizons.windows(2).all(|pair| pair[0] < pair[1]);
+        let fits = horizons.last().is_some_and(|&last| last <= largest);
+        if ascending && fits && horizons.len() <= MOST_HORIZONS {
+            Ok(Self(horizons))
+        } else {
+            Err(bad())
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("it must be a whole number from 1".to_owned()),
+    }
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if 0.0 < number && number < 1.0 => Ok(number),
+        _ => Err("it must be a number over 0 and under 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_fit_together() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn horizons_are_ranges_with_both_ends_or_lists() {
+        let read = |text: &str| text.parse::<Horizons>().map(|horizons| horizons.0);
+        assert_eq!(read("0..3").unwrap(), [0, 1, 2, 3]);
+        assert_eq!(read("0, 1,8").unwrap(), [0, 1, 8]);
+        assert_eq!(read("5").unwrap(), [5]);
+        assert_eq!(read("0..9999").unwrap().len(), MOST_HORIZONS);
+        for text in
+            ["", "3..1", "0,0", "2,1", "a", "0..10000", "0..4294967295", "100001", "-1..2"]
+        {
+            let found = text.to_owned();
+            let refused =
+                Error::BadHorizons { found, largest: LONGEST_HORIZON, most: MOST_HORIZONS };
+            assert_eq!(read(text), Err(refused));
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A run: from the flags to the last answer.
+
+use super::End;
+use super::arguments::{Dynamics, Predict, Shared};
+use super::progress::Bar;
+use super::sink::{Place, Sink};
+use crate::adapter::{self, Adapters};
+use crate::builtin;
+use crate::error::Error;
+use crate::figure;
+use crate::out::{Done, Out};
+use crate::report::{Failure, Report};
+use crate::session::{Action, Session};
+use crate::stream::in_order;
+use crate::tasks::{Line, Tasks};
+use crate::text::{Style, Summary};
+use fewstep_engine::{HubSettings, Model, PromptSettings, Task};
+use std::io::{self, IsTerminal, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What a run does with each task, besides reporting.
+pub(super) struct Work {
+    session: Session,
+    adapters: Option<Adapters>,
+    save: Option<PathBuf>,
+    figures: Option<PathBuf>,
+    /// What a run before has answered.
+    pub(super) done: Done,
+}
+
+/// What came of a line.
+pub(super) enum Answer {
+    /// An answer.
+    Report(Box<Report>),
+    /// Why there is none, and whether there was no task to answer at all.
+    Failure(Failure, bool),
+    /// A run before has answered it.
+    Skipped,
+}
+
+/// `fewstep predict`.
+pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
+    let Predict { shared, dynamics, save_adapter, adapter } = arguments;
+    if let (Dynamics::Linear, Some(directory)) = (dynamics, &save_adapter) {
+        return Err(Error::NothingToSave { directory: directory.clone() });
+    }
+    let action = match dynamics {
+        Dynamics::Steps => Action::Act,
+        Dynamics::Linear => Action::Linear,
+    };
+    let session = session(&shared, action)?;
+    let adapters =
+        adapter.as_deref().map(|path| Adapters::open(path, session.model().network()));
+    let adapters = adapters.transpose()?;
+    save_adapter.as_deref().map_or(Ok(()), adapter::make_directory)?;
+    let work = Work { adapters, save: save_adapter, ..Work::new(session, &shared)? };
+    run(&shared, work, false)
+}
+
+/// `fewstep decide`.
+pub(super) fn decide(shared: Shared) -> Result<End, Error> {
+    let session = session(&shared, Action::Decide)?;
+    let work = Work::new(session, &shared)?;
+    run(&shared, work, true)
+}
+
+/// The model with the settings that the flags ask for.
+fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
+    let mut bar: Option<Bar> = None;
+    let model = builtin::load(&shared.model, &HubSettings::from_environment(), |progress| {
+        let bar = bar.get_or_insert_with(|| Bar::of_download(progress.total));
+        bar.show_download(progress.file, progress.done);
+        if progress.done >= progress.total {
+            bar.finish();
+        }
+    })?;
+    let mut session = Session::new(with_prompts(model, shared), action)?;
+    if let Some(choice) = &shared.blocks {
+        session = session.with_blocks(choice)?;
+    }
+    Ok(session.with_rules(shared.rules())?.with_matrices(shared.full))
+}
+
+fn with_prompts(model: Model, shared: &Shared) -> Model {
+    let mut settings = PromptSettings::new(model.config().positions);
+    settings.bos = shared.bos.into();
+    settings.order = shared.loo_order;
+    settings.max_tokens_per_example = shared.max_tokens_per_example;
+    model.with_prompts(settings)
+}
+
+impl Work {
+    fn new(session: Session, shared: &Shared) -> Result<Self, Error> {
+        let figures = shared.figures.clone();
+        figures.as_deref().map_or(Ok(()), adapter::make_directory)?;
+        Ok(Self { session, adapters: None, save: None, figures, done: Done::default() })
+    }
+
+    /// Answers a line, whatever it holds.
+    fn answer(&self, line: Line) -> (u64, Answer) {
+        let Line { file, number, end, id, task } = line;
+        if id.as_deref().is_some_and(|id| task.is_ok() && self.done.answered(id)) {
+            return (end, Answer::Skipped);
+        }
+        let answer = task.and_then(|task| guarded(|| self.report(&task)));
+        let answer = match answer {
+            Ok(report) => Answer::Report(Box::new(report)),
+            Err(error) => {
+                let nothing = matches!(error, Error::NoTasks { .. });
+                let error = match file {
+                    Some(file) => format!("{}: {error}", file.display()),
+                    None => error.to_string(),
+                };
+                let failure = Failure { id, line: number, error };
+                Answer::Failure(failure, nothing)
+            }
+        };
+        (end, answer)
+    }
+
+    fn report(&self, task: &Task) -> Result<Report, Error> {
+        let network = self.session.model().network();
+        if let Some(adapters) = &self.adapters {
+            return self.session.apply(task, &adapters.of(task, network)?);
+        }
+        let answer = self.session.answer(task)?;
+        if let (Some(directory), Some(update)) = (&self.save, &answer.update) {
+            adapter::save(directory, task, update, network)?;
+        }
+        if let Some(directory) = &self.figures {
+            figure::draw(&answer.report, directory)?;
+        }
+        Ok(answer.report)
+    }
+}
+
+/// Does something and makes an error of a panic, so that one task cannot end a run.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Error::Mistake { problem: said(&*panic) }))
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+}
+
+/// Answers all tasks.
+fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
+    #[allow(clippy::disallowed_methods, reason = "the tool tells how long it took")]
+    let started = Instant::now();
+    let tasks = Tasks::open(shared.tasks.clone())?;
+    let (out, done) = match &shared.out {
+        Some(path) => Out::open(path, shared.resume).map(|(out, done)| (Some(out), done))?,
+        None => (None, Done::default()),
+    };
+    if done.dropped > 0 {
+        note("the last line of the answers was cut off; its task is answered again");
+    }
+    work.done = done;
+    let work = Arc::new(work);
+    let place = match out {
+        Some(out) => Place::File(out),
+        None if shared.json => Place::Json,
+        None => Place::Text(style()),
+    };
+    let mut sink = Sink::new(place, Arc::clone(&work), Bar::new(tasks.bytes()?));
+    sink.full = shared.full;
+    sink.charts = charts;
+    let stop = listen("finishing the tasks under way");
+    let threads = shared.threads.unwrap_or_else(processors);
+    let answer = move |line| work.answer(line);
+    in_order(tasks, answer, threads, Arc::clone(&stop), |(end, answer)| sink.take(end, answer));
+    let interrupted = stop.load(Ordering::SeqCst);
+    let summary = match sink.close((!shared.json).then(|| started.elapsed()), style()) {
+        Ok(Some(summary)) => summary,
+        Ok(None) => return Ok(End::Done),
+        Err(error) => {
+            note(&error.to_string());
+            return Ok(End::SomeFailed);
+        }
+    };
+    if interrupted {
+        note(&how_to_go_on(shared, summary.answered));
+        return Ok(End::Interrupted);
+    }
+    Ok(match summary {
+        Summary { failed: 0, .. } => End::Done,
+        Summary { answered: 0, skipped: 0, failed, empty, .. } if failed == empty => {
+            End::NothingRan
+        }
+        _ => End::SomeFailed,
+    })
+}
+
+/// A flag that an interrupt raises; the second one ends the program at once.
+pub(super) fn listen(what: &'static str) -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&stop);
+    let listening = ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        note(&format!("{what}; interrupt again to end at once"));
+    });
+    if listening.is_err() {
+        note("interrupts cannot be noticed here and will end the run at once");
+    }
+    stop
+}
+
+/// What to type after an interrupt.
+fn how_to_go_on(shared: &Shared, answered: u64) -> String {
+    let begin = format!("interrupted after {answered} answers");
+    let Some(out) = &shared.out else {
+        return format!("{begin}; with --out FILE a run can be gone on with by --resume");
+    };
+    let mut words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
+    if !shared.resume {
+        words.push("--resume".to_owned());
+    }
+    format!("{begin}, all of them in {}; to go on: {}", out.display(), words.join(" "))
+}
+
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=@,:+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+pub(super) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Colours if standard output is a terminal and nobody objects.
+fn style() -> Style {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let dumb = variable("TERM").is_some_and(|terminal| terminal == "dumb");
+    let colour = io::stdout().is_terminal() && variable("NO_COLOR").is_none() && !dumb;
+    Style { colour }
+}
+
+/// Says something beside the answers.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "fewstep: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_its_task() {
+        let numbers: Vec<u32> = Vec::new();
+        let found = guarded(|| Ok(numbers[numbers.len()]));
+        let problem = "index out of bounds: the len is 0 but the index is 0".to_owned();
+        assert_eq!(found, Err(Error::Mistake { problem }));
+        assert_eq!(guarded(|| Ok(1)), Ok(1));
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("value,key@last4"), "value,key@last4");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

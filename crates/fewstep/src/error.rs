@@ -1,0 +1,239 @@
+//! What can be wrong with a run of the tool.
+//!
+//! Errors of a task become records beside the answers; the others end the run. Both carry what
+//! was found, what is allowed and what to do.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// Everything that can go wrong in this crate.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Error, tasks::parse};
+///
+/// let refused = parse(br#"{"id": "t1", "examples": ]}"#);
+/// assert!(matches!(refused, Err(Error::Json { id: None, column: 26, .. })));
+/// ```
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    // Tasks.
+    /// A line is no JSON object, or not one that is a task.
+    #[error("column {column}: {problem}; a task is one JSON object on one line")]
+    Json {
+        /// The task's id, if it could be read.
+        id: Option<String>,
+        /// Where the problem was noticed, in bytes, counted from 1.
+        column: usize,
+        /// What the parser found or expected there.
+        problem: String,
+    },
+    /// A line is not text.
+    #[error("column {column}: the byte 0x{byte:02x} is no UTF-8; save the file as UTF-8")]
+    NotUtf8 {
+        /// Where it stands, in bytes, counted from 1.
+        column: usize,
+        /// The byte.
+        byte: u8,
+    },
+    /// A line is longer than any task that a model could take.
+    #[error("the line has more than {limit} bytes; shorten the examples or use fewer")]
+    LineTooLong {
+        /// The longest line that is read.
+        limit: usize,
+    },
+    /// Two tasks have the same id.
+    #[error(
+        "the id {id:?} was used in line {first} of {} already; give every task its own",
+        file.display()
+    )]
+    DuplicateId {
+        /// The id.
+        id: String,
+        /// The file that used it first.
+        file: PathBuf,
+        /// The line in that file, counted from 1.
+        first: u64,
+    },
+    /// A file of tasks holds none.
+    #[error("{} holds no task; write one JSON object per line", file.display())]
+    NoTasks {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A task was stopped by a mistake in the program.
+    #[error(
+        "the program made a mistake on this task ({problem}); please report it with the task"
+    )]
+    Mistake {
+        /// What it said.
+        problem: String,
+    },
+
+    // Settings.
+    /// A choice of candidate horizons cannot be read.
+    #[error(
+        "horizons {found:?} cannot be read; write A..B with A at most B, both included, or an \
+         ascending list such as 0,1,2,4,8, with no number over {largest} and at most {most} of them"
+    )]
+    BadHorizons {
+        /// What was given.
+        found: String,
+        /// The largest number of steps that is accepted.
+        largest: u32,
+        /// The most candidates that are accepted.
+        most: usize,
+    },
+    /// A number of steps that no machine would finish.
+    #[error("a horizon of {found} steps was asked for; it must be at most {largest}")]
+    HorizonTooLarge {
+        /// The number of steps.
+        found: u32,
+        /// The largest that is accepted.
+        largest: u32,
+    },
+    /// A selection of blocks does not say how many.
+    #[error("--select {rule} needs to know how many blocks: add --budget with 1 to {blocks}")]
+    NoBudget {
+        /// The selection rule.
+        rule: String,
+        /// The number of candidate blocks.
+        blocks: usize,
+    },
+    /// A number of blocks is asked for that has no meaning here.
+    #[error(
+        "--budget {budget} does not fit --select {rule} among {blocks} candidate blocks; {remedy}"
+    )]
+    BadBudget {
+        /// The number that was asked for.
+        budget: usize,
+        /// The selection rule.
+        rule: String,
+        /// The number of candidate blocks.
+        blocks: usize,
+        /// What to do.
+        remedy: &'static str,
+    },
+
+    // Files.
+    /// The operating system refused something.
+    #[error("cannot {action} {}: {kind}", file.display())]
+    File {
+        /// The file or directory.
+        file: PathBuf,
+        /// What was tried, such as `read`.
+        action: &'static str,
+        /// Why it was refused.
+        kind: ErrorKind,
+    },
+    /// A file of answers is there already.
+    #[error(
+        "{} holds answers already; add --resume to go on with it, or name another file",
+        file.display()
+    )]
+    OutExists {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Another run writes to the same file of answers.
+    #[error("{} is being written by another run; wait for it or name another file", file.display())]
+    OutBusy {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A line in a file of answers is no record.
+    #[error(
+        "line {line} of {} is no answer of fewstep; name another file, or remove the line",
+        file.display()
+    )]
+    OutLine {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+    },
+    /// A task has no saved update.
+    #[error(
+        "there is no update for task {id:?}: {} does not exist; make it with predict \
+         --save-adapter, or give --adapter the file to use for every task",
+        file.display()
+    )]
+    NoAdapter {
+        /// The task's id.
+        id: String,
+        /// The file that was looked for.
+        file: PathBuf,
+    },
+    /// Updates are to be saved, but none are made.
+    #[error(
+        "--save-adapter {} has nothing to save with --dynamics linear, which makes no update; \
+         leave one of them out",
+        directory.display()
+    )]
+    NothingToSave {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A figure could not be drawn.
+    #[error("cannot draw {}: {problem}", file.display())]
+    Figure {
+        /// The file.
+        file: PathBuf,
+        /// What the drawing reported.
+        problem: String,
+    },
+
+    // Pretraining.
+    /// A directory holds a model, or a run that makes one, already.
+    #[error(
+        "{} holds a model or a run that makes one already; add --resume to go on with it, or name \
+         another directory",
+        directory.display()
+    )]
+    WorkshopInUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A run is to go on by another recipe than it began with.
+    #[error(
+        "{} is another recipe than this one; give the same numbers as in that file, or name \
+         another directory",
+        file.display()
+    )]
+    OtherRecipe {
+        /// The file with the recipe.
+        file: PathBuf,
+    },
+    /// The record of a run's loss does not reach as far as the run.
+    #[error(
+        "{} holds the loss of {found} steps, and the run has taken {steps}; make the model anew in \
+         another directory",
+        file.display()
+    )]
+    BadLosses {
+        /// The file.
+        file: PathBuf,
+        /// The number of steps in it.
+        found: usize,
+        /// The number of steps that were taken.
+        steps: usize,
+    },
+
+    // Below.
+    /// The model or the task's text was refused.
+    #[error(transparent)]
+    Engine(#[from] fewstep_engine::Error),
+    /// The decision refused its input.
+    #[error(transparent)]
+    Core(#[from] fewstep_core::Error),
+}
+
+/// What an operating system's refusal becomes.
+pub(crate) fn refused(
+    file: &std::path::Path,
+    action: &'static str,
+) -> impl FnOnce(std::io::Error) -> Error {
+    move |error| Error::File { file: file.to_path_buf(), action, kind: error.kind() }
+}

@@ -1,0 +1,7 @@
+//! The program `fewstep`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fewstep::cli::main()
+}

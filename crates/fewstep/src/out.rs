@@ -1,0 +1,183 @@
+//! The file of answers: what is in it stays, whatever happens to the run that wrote it.
+//!
+//! In: one record per line. A line is written at once and in full; a run that is killed in the
+//! middle of one leaves a part without a line break, which the next run drops.
+
+use crate::error::{Error, refused};
+use crate::tasks::Fingerprint;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// A file of answers that is being written.
+#[derive(Debug)]
+pub struct Out {
+    file: File,
+    path: PathBuf,
+}
+
+/// What a file of answers holds already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    answered: HashSet<Fingerprint>,
+    failed: HashSet<Fingerprint>,
+    /// Bytes of a last line that was cut off, and were dropped.
+    pub dropped: u64,
+}
+
+impl Done {
+    /// Whether the task with this id was answered.
+    #[must_use]
+    pub fn answered(&self, id: &str) -> bool {
+        self.answered.contains(&Fingerprint::of(id))
+    }
+
+    /// Whether this very failure was recorded.
+    #[must_use]
+    pub fn failed(&self, record: &str) -> bool {
+        self.failed.contains(&Fingerprint::of(record))
+    }
+}
+
+/// As much of a record as is needed to go on.
+#[derive(Deserialize)]
+struct Record {
+    id: Option<String>,
+    error: Option<String>,
+}
+
+impl Out {
+    /// Opens a file for answers. With `resume` it may hold some already; they are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutExists`] if it is not empty and `resume` is false, [`Error::OutBusy`] if
+    /// another run writes to it, [`Error::OutLine`] if it holds something else than answers,
+    /// [`Error::File`] if it cannot be read or written.
+    pub fn open(path: &Path, resume: bool) -> Result<(Self, Done), Error> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true);
+        let file = options.open(path).map_err(refused(path, "write"))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::OutBusy { file: path.to_path_buf() });
+            }
+            // A file system without locks is no reason not to run.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let regular = file.metadata().map_err(refused(path, "read"))?;
+        let mut out = Self { file, path: path.to_path_buf() };
+        if !regular.is_file() || regular.len() == 0 {
+            return Ok((out, Done::default()));
+        }
+        if !resume {
+            return Err(Error::OutExists { file: out.path });
+        }
+        let done = out.read()?;
+        Ok((out, done))
+    }
+
+    /// Reads what is there and cuts off what is no whole line.
+    fn read(&mut self) -> Result<Done, Error> {
+        let mut done = Done::default();
+        let (mut whole, mut number) = (0, 0);
+        let mut line = Vec::new();
+        let mut reader = BufReader::new(&self.file);
+        reader.seek(SeekFrom::Start(0)).map_err(refused(&self.path, "read"))?;
+        loop {
+            line.clear();
+            let length =
+                reader.read_until(b'\n', &mut line).map_err(refused(&self.path, "read"))?;
+            number += 1;
+            if length == 0 {
+                return Ok(done);
+            }
+            if line.pop() != Some(b'\n') {
+                break;
+            }
+            whole += length as u64;
+            self.note(&mut done, number, &line)?;
+        }
+        done.dropped = line.len() as u64 + 1;
+        self.file.set_len(whole).map_err(refused(&self.path, "write"))?;
+        Ok(done)
+    }
+
+    fn note(&self, done: &mut Done, line: u64, bytes: &[u8]) -> Result<(), Error> {
+        let bad = || Error::OutLine { file: self.path.clone(), line };
+        let text = std::str::from_utf8(bytes).map_err(|_| bad())?;
+        match serde_json::from_str(text).map_err(|_| bad())? {
+            Record { error: Some(_), .. } => done.failed.insert(Fingerprint::of(text)),
+            Record { id: Some(id), .. } => done.answered.insert(Fingerprint::of(&id)),
+            Record { id: None, error: None } => return Err(bad()),
+        };
+        Ok(())
+    }
+
+    /// Appends a record and its line break in one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] if it cannot be written.
+    pub fn write(&mut self, record: &str) -> Result<(), Error> {
+        let line = format!("{record}\n");
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.flush());
+        written.map_err(refused(&self.path, "write"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("answers.jsonl");
+        std::fs::write(&file, text).unwrap();
+        (directory, file)
+    }
+
+    #[test]
+    fn a_half_line_is_dropped_wherever_it_was_cut() {
+        let whole =
+            "{\"id\":\"a\",\"prediction\":{}}\n{\"id\":null,\"line\":2,\"error\":\"é\"}\n";
+        let last = "{\"id\":\"b\",\"é\":1}";
+        for cut in 1..=last.len() {
+            let bytes = [whole.as_bytes(), &last.as_bytes()[..cut]].concat();
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("answers.jsonl");
+            std::fs::write(&file, bytes).unwrap();
+            let (mut out, done) = Out::open(&file, true).unwrap();
+            assert_eq!(done.dropped, cut as u64);
+            assert!(done.answered("a") && !done.answered("b"));
+            assert!(done.failed("{\"id\":null,\"line\":2,\"error\":\"é\"}"));
+            out.write("{\"id\":\"c\"}").unwrap();
+            assert_eq!(
+                std::fs::read_to_string(&file).unwrap(),
+                format!("{whole}{{\"id\":\"c\"}}\n")
+            );
+        }
+    }
+
+    #[test]
+    fn answers_that_are_there_are_neither_lost_nor_mixed() {
+        let (_keep, file) = write("{\"id\":\"a\"}\n");
+        let refused = Out::open(&file, false).unwrap_err();
+        assert_eq!(refused, Error::OutExists { file: file.clone() });
+        let (_first, _) = Out::open(&file, true).unwrap();
+        assert_eq!(Out::open(&file, true).unwrap_err(), Error::OutBusy { file: file.clone() });
+        for other in ["{\"id\":\"a\"}\nhello\n", "{\"id\":\"a\"}\n\n", "{\"id\":\"a\"}\n{}\n"] {
+            let (_keep, file) = write(other);
+            let refused = Out::open(&file, true).unwrap_err();
+            assert_eq!(refused, Error::OutLine { file: file.clone(), line: 2 });
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), other);
+        }
+        let missing = Path::new("no such directory").join("answers.jsonl");
+        let refused = Out::open(&missing, true).unwrap_err();
+        assert!(
+            matches!(refused, Error::File { file, action: "write", .. } if file == missing)
+        );
+    }
+}

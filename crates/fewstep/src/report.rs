@@ -1,0 +1,339 @@
+//! The report: all that is said about a task, in the form in which every reader gets it.
+//!
+//! In: what was observed, decided and done. Out: [`Report`], one JSON object per task; text and
+//! figures show the same fields. Nothing is computed here but differences. Numbers that are not
+//! finite become `null`.
+
+use fewstep_core::{Block, Decision, Rules, Selection};
+use fewstep_engine::{Observation, Outcome, PassCount, Task};
+use serde::Serialize;
+
+/// What is known about one task.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Action, Session};
+///
+/// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
+/// let task = fewstep::tasks::parse(
+///     br#"{"id": "t1", "template": "{x}->{y}",
+///          "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+///          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
+/// )?;
+/// let report = session.answer(&task)?.report;
+/// assert_eq!((report.id.as_str(), report.prediction.adapted), ("t1", None));
+/// # Ok::<(), fewstep::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The task's id.
+    pub id: String,
+    /// What the model says for the query.
+    pub prediction: Prediction,
+    /// Whether to adapt; absent if an update made before was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// How many steps; absent if an update made before was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub how_far: Option<HowFar>,
+    /// Which blocks.
+    pub which: Which,
+    /// What the decision rests on; absent if an update made before was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub geometry: Option<Geometry>,
+    /// What it cost.
+    pub passes: Passes,
+}
+
+/// Predictions for the query.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Without adapting.
+    pub icl: f64,
+    /// With the chosen update carried out in the model; `None` if it was not.
+    pub adapted: Option<f64>,
+    /// With the chosen update under the linear picture.
+    pub linear: Option<f64>,
+    /// Standard deviation of the ideal correction under the fitted signal and noise.
+    pub standard_deviation: Option<f64>,
+    /// The value of `query.y`, if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+}
+
+/// Whether to adapt.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct When {
+    /// The answer.
+    pub adapt: bool,
+    /// Why, in words.
+    pub reason: String,
+    /// Over 1, evidence asks for some adaptation.
+    pub gate: f64,
+    /// Expected squared distance to the Bayes prediction without adapting.
+    pub gap_icl: f64,
+    /// The same with the chosen update.
+    pub gap_adapted: f64,
+}
+
+/// How many steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HowFar {
+    /// The rule that chose.
+    pub rule: String,
+    /// `T`: the number of steps.
+    pub horizon: u32,
+    /// Whether it is the largest candidate.
+    pub at_edge: bool,
+    /// `ρ`: the step size.
+    pub step_size: f64,
+    /// `σ²`: the noise variance the rule worked with.
+    pub noise_variance: f64,
+    /// `Σ g(λ_i)` of the chosen update.
+    pub degrees_of_freedom: f64,
+    /// The candidates; in JSON with `--full`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub horizons: Vec<u32>,
+    /// `ℓ_T` with the noise variance profiled, at every candidate.
+    pub evidence: Vec<f64>,
+    /// `ℓ_T` with the noise variance `‖r‖²/n`, at every candidate.
+    pub evidence_fixed: Vec<f64>,
+    /// The Gibbs posterior over the candidates.
+    pub posterior: Vec<f64>,
+    /// The leave-one-out risk at every candidate, if that rule chose; in JSON with `--full`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out_risk: Vec<f64>,
+    /// What is guaranteed about the evidence (not about the query).
+    pub pac_bayes: Option<PacBayes>,
+}
+
+/// A guarantee on the evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PacBayes {
+    /// Evidence plus slack.
+    pub bound: f64,
+    /// What is added to the evidence.
+    pub slack: f64,
+    /// How often the bound holds, at least.
+    pub confidence: f64,
+}
+
+/// Which blocks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Which {
+    /// The rule that chose.
+    pub rule: String,
+    /// How many blocks were chosen.
+    pub budget: usize,
+    /// The seed of the draw, if the rule was to draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The names of the chosen blocks, in the order they were chosen.
+    pub selected: Vec<String>,
+    /// The scores of every candidate block; in JSON with `--full`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<BlockScore>,
+}
+
+/// How much a block could do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BlockScore {
+    /// Its name.
+    pub name: String,
+    /// `tr(K_b(K_full + σ²I)⁻¹)`: how much the prompt tells about it.
+    pub trace: f64,
+    /// `k_bᵀ(K_full + σ²I)⁻¹k_b`: how much of that matters at the query.
+    pub query: Option<f64>,
+    /// `K_b`; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Vec<Vec<f64>>>,
+    /// `k_b`; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coupling: Option<Vec<f64>>,
+    /// `κ_b`; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_variance: Option<f64>,
+}
+
+/// What the decision rests on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Geometry {
+    /// `r`: what the model leaves on each example when it is held out.
+    pub residuals: Vec<f64>,
+    /// The eigenvalues of the chosen blocks' kernel, largest first.
+    pub eigenvalues: Vec<f64>,
+    /// `K` of the chosen blocks; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Vec<Vec<f64>>>,
+    /// `k_x` of the chosen blocks; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coupling: Option<Vec<f64>>,
+    /// `κ_x` of the chosen blocks.
+    pub query_variance: f64,
+}
+
+/// Sequences that went through the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Passes {
+    /// Forward.
+    pub forward: u64,
+    /// Backward.
+    pub backward: u64,
+}
+
+impl From<PassCount> for Passes {
+    fn from(count: PassCount) -> Self {
+        Self { forward: count.forward, backward: count.backward }
+    }
+}
+
+impl Report {
+    /// The report of a task that was observed, decided on and, maybe, acted on. `full` adds the
+    /// matrices.
+    ///
+    /// # Errors
+    ///
+    /// [`fewstep_core::Error`] if the decision was made for another geometry.
+    pub fn new(
+        task: &Task,
+        seen: &Observation,
+        (rules, decision): (&Rules, &Decision),
+        outcome: Option<&Outcome>,
+        full: bool,
+    ) -> Result<Self, fewstep_core::Error> {
+        let chosen = seen.geometry.sum(&decision.which.selected)?;
+        let passes = seen.passes + outcome.map(|outcome| outcome.passes).unwrap_or_default();
+        Ok(Self {
+            id: task.id.clone(),
+            prediction: prediction(task, seen, decision, outcome),
+            when: Some(When {
+                adapt: decision.when.adapt,
+                reason: decision.when.reason.to_string(),
+                gate: decision.when.gate,
+                gap_icl: decision.when.gap_icl,
+                gap_adapted: decision.when.gap_adapted,
+            }),
+            how_far: Some(how_far(rules, decision)),
+            which: which(seen, (rules, decision), full),
+            geometry: Some(Geometry {
+                residuals: seen.geometry.residuals().to_vec(),
+                eigenvalues: decision.spectrum.eigenvalues().to_vec(),
+                kernel: full.then(|| chosen.kernel().to_rows()),
+                coupling: chosen.query().filter(|_| full).map(|query| query.coupling.clone()),
+                query_variance: chosen.query().map_or(f64::NAN, |query| query.variance),
+            }),
+            passes: passes.into(),
+        })
+    }
+
+    /// The report as one line of JSON, without a line break; `full` adds the lists per block and
+    /// the matrices, as far as the report holds them.
+    #[must_use]
+    pub fn to_json(&self, full: bool) -> String {
+        if full {
+            return serde_json::to_string(self).expect("every field can be written");
+        }
+        let mut brief = self.clone();
+        brief.which.blocks.clear();
+        if let Some(how_far) = &mut brief.how_far {
+            how_far.horizons.clear();
+            how_far.left_out_risk.clear();
+        }
+        if let Some(geometry) = &mut brief.geometry {
+            (geometry.kernel, geometry.coupling) = (None, None);
+        }
+        serde_json::to_string(&brief).expect("every field can be written")
+    }
+}
+
+impl Prediction {
+    /// The squared error of a prediction, if the answer is known.
+    #[must_use]
+    pub fn squared_error(&self, prediction: Option<f64>) -> Option<f64> {
+        Some((prediction? - self.target?).powi(2))
+    }
+}
+
+fn prediction(
+    task: &Task,
+    seen: &Observation,
+    decision: &Decision,
+    outcome: Option<&Outcome>,
+) -> Prediction {
+    let icl = outcome.map_or(seen.query_prediction, |outcome| outcome.icl);
+    Prediction {
+        icl,
+        adapted: outcome.map(|outcome| outcome.adapted),
+        linear: decision.query.map(|query| icl + query.correction),
+        standard_deviation: decision.query.map(|query| query.standard_deviation),
+        target: task.query.y.as_deref().and_then(|answer| task.value_of(answer)),
+    }
+}
+
+fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
+    let from = &decision.how_far;
+    HowFar {
+        rule: from.rule.to_string(),
+        horizon: from.horizon,
+        at_edge: from.at_edge,
+        step_size: from.step_size,
+        noise_variance: from.noise_variance,
+        degrees_of_freedom: from.degrees_of_freedom,
+        horizons: rules.horizons.clone(),
+        evidence: from.evidence.clone(),
+        evidence_fixed: from.evidence_fixed.clone(),
+        posterior: from.posterior.clone(),
+        left_out_risk: from.left_out_risk.clone(),
+        pac_bayes: from.pac_bayes.map(|bound| PacBayes {
+            bound: bound.bound,
+            slack: bound.slack,
+            confidence: bound.confidence,
+        }),
+    }
+}
+
+fn which(seen: &Observation, (rules, decision): (&Rules, &Decision), full: bool) -> Which {
+    let from = &decision.which;
+    let score = |(score, block): (&fewstep_core::BlockScore, &Block)| BlockScore {
+        name: score.name.clone(),
+        trace: score.trace,
+        query: score.query,
+        kernel: full.then(|| block.kernel().to_rows()),
+        coupling: block.query().filter(|_| full).map(|query| query.coupling.clone()),
+        query_variance: block.query().filter(|_| full).map(|query| query.variance),
+    };
+    Which {
+        rule: from.rule.to_string(),
+        budget: from.budget,
+        seed: (from.rule == Selection::Random).then_some(rules.seed),
+        selected: from.selected.iter().map(|&index| from.blocks[index].name.clone()).collect(),
+        blocks: from.blocks.iter().zip(seen.geometry.blocks()).map(score).collect(),
+    }
+}
+
+/// A task that could not be answered, in the place of its report.
+///
+/// # Examples
+///
+/// ```
+/// let failure = fewstep::report::Failure { id: None, line: 3, error: "column 1: …".to_owned() };
+/// assert_eq!(failure.to_json(), r#"{"id":null,"line":3,"error":"column 1: …"}"#);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The task's id, if it could be read.
+    pub id: Option<String>,
+    /// The line in its file, counted from 1.
+    pub line: u64,
+    /// What is wrong and what to do.
+    pub error: String,
+}
+
+impl Failure {
+    /// The failure as one line of JSON, without a line break.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("every field can be written")
+    }
+}

@@ -1,0 +1,296 @@
+//! A model with the settings of a run: one task in, one report out.
+//!
+//! In: a [`Task`]. Out: an [`Answer`]. A session is read-only, so that any number of threads may
+//! use one at the same time. It neither reads nor writes files.
+
+use crate::error::Error;
+use crate::report::{Passes, Prediction, Report, Which};
+use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
+use fewstep_engine::{
+    BlockId, Layout, Model, Observation, Outcome, Tape, Task, Update, choose_blocks,
+};
+
+/// The largest number of steps that may be asked for.
+pub const LONGEST_HORIZON: u32 = 100_000;
+
+/// How many of the last layers are candidates unless blocks are named.
+const LAYERS: usize = 4;
+
+/// What is done with a decision.
+///
+/// # Examples
+///
+/// ```
+/// assert_ne!(fewstep::Action::Decide, fewstep::Action::Linear);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: it is only explained.
+    Decide,
+    /// The update is carried out in the model.
+    Act,
+    /// The prediction is moved as the linear picture says; the model is not run again.
+    Linear,
+}
+
+/// A model and how its tasks are answered.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Action, Session};
+///
+/// let session = Session::new(fewstep::builtin()?, Action::Act)?;
+/// assert!(!session.blocks().is_empty());
+/// # Ok::<(), fewstep::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session {
+    model: Model,
+    blocks: Vec<BlockId>,
+    rules: Rules,
+    action: Action,
+    full: bool,
+}
+
+/// What came of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What is said about it.
+    pub report: Report,
+    /// `θ`: the update, if the action carried one out; one block of zeros if the decision was
+    /// to leave the model alone.
+    pub update: Option<Update>,
+}
+
+impl Session {
+    /// A session with the default blocks and rules.
+    ///
+    /// # Errors
+    ///
+    /// None for a model with at least one layer.
+    pub fn new(model: Model, action: Action) -> Result<Self, Error> {
+        let (layers, heads) = (model.config().layers, model.config().heads);
+        let choice = format!("value@last{}", layers.min(LAYERS));
+        let blocks = choose_blocks(&choice, layers, heads)?;
+        Ok(Self { model, blocks, rules: Rules::default(), action, full: false })
+    }
+
+    /// The same session with other candidate blocks, such as `value@last4`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`choose_blocks`].
+    pub fn with_blocks(mut self, choice: &str) -> Result<Self, Error> {
+        let config = self.model.config();
+        self.blocks = choose_blocks(choice, config.layers, config.heads)?;
+        Ok(self)
+    }
+
+    /// The same session with other rules.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HorizonTooLarge`] for steps that no machine would finish, [`Error::NoBudget`] and
+    /// [`Error::BadBudget`] for a selection that does not fit the blocks. What else is wrong with
+    /// rules is said when a task is decided on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::{Action, Error, Session};
+    /// use fewstep_core::{Rules, Selection};
+    ///
+    /// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
+    /// let rules = Rules { selection: Selection::TraceTop, ..Rules::default() };
+    /// assert!(matches!(session.with_rules(rules), Err(Error::NoBudget { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_rules(mut self, rules: Rules) -> Result<Self, Error> {
+        let largest = LONGEST_HORIZON;
+        let asked = match rules.horizon {
+            fewstep_core::HorizonRule::Fixed(horizon) => Some(horizon),
+            _ => None,
+        };
+        if let Some(&found) =
+            rules.horizons.iter().chain(asked.iter()).find(|&&horizon| horizon > largest)
+        {
+            return Err(Error::HorizonTooLarge { found, largest });
+        }
+        let (rule, blocks) = (rules.selection.to_string(), self.blocks.len());
+        match (rules.selection, rules.budget) {
+            (Selection::All, None) => {}
+            (_, None) => return Err(Error::NoBudget { rule, blocks }),
+            (Selection::All, Some(budget)) => {
+                let remedy = "leave it out, or add --select query-aware";
+                return Err(Error::BadBudget { budget, rule, blocks, remedy });
+            }
+            (_, Some(budget)) if budget == 0 || budget > blocks => {
+                let remedy = "ask for at least 1 and at most all of them";
+                return Err(Error::BadBudget { budget, rule, blocks, remedy });
+            }
+            (_, Some(_)) => {}
+        }
+        self.rules = rules;
+        Ok(self)
+    }
+
+    /// The same session with or without matrices in its reports.
+    #[must_use]
+    pub fn with_matrices(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The candidate blocks.
+    #[must_use]
+    pub fn blocks(&self) -> &[BlockId] {
+        &self.blocks
+    }
+
+    /// Observes a task, decides, and acts if the session is to act.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::observe`], [`decide`] and [`Model::act`].
+    pub fn answer(&self, task: &Task) -> Result<Answer, Error> {
+        let seen = self.model.observe(task, &self.blocks)?;
+        let decision = decide(&seen.geometry, &self.rules)?;
+        let outcome = match self.action {
+            Action::Act => Some(self.act(task, &seen, &decision)?),
+            Action::Decide | Action::Linear => None,
+        };
+        let reasons = (&self.rules, &decision);
+        let mut report = Report::new(task, &seen, reasons, outcome.as_ref(), self.full)?;
+        if self.action == Action::Linear {
+            report.prediction.adapted = report.prediction.linear;
+        }
+        Ok(Answer { report, update: outcome.and_then(|outcome| outcome.update) })
+    }
+
+    /// Carries the decision out. To leave the model alone costs nothing: the prediction is known.
+    fn act(
+        &self,
+        task: &Task,
+        seen: &Observation,
+        decision: &Decision,
+    ) -> Result<Outcome, Error> {
+        if decision.update != Choice::None {
+            return Ok(self.model.act(task, decision)?);
+        }
+        let block = self.blocks[decision.which.selected[0]];
+        Ok(Outcome {
+            icl: seen.query_prediction,
+            adapted: seen.query_prediction,
+            query_path: vec![seen.query_prediction],
+            prompt_path: vec![seen.predictions.clone()],
+            linear_path: vec![seen.query_prediction],
+            departures: Vec::new(),
+            update: Some(Update::zeros(self.model.network(), &[block])?),
+            passes: fewstep_engine::PassCount::default(),
+        })
+    }
+
+    /// Predicts a task's query under an update that was made before; nothing is decided.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::read`] and [`Tape::run`].
+    pub fn apply(&self, task: &Task, update: &Update) -> Result<Report, Error> {
+        let read = self.model.read(task)?;
+        let query = read.sequences().last().cloned().expect("the query is the last sequence");
+        let blocks: Vec<BlockId> = update.blocks().iter().map(|(block, _)| *block).collect();
+        let layout = Layout::shared(&[query])?;
+        let mut tape = Tape::new(self.model.network(), layout, read.labels(), &blocks)?;
+        let icl = finite(tape.predictions(), 0)?;
+        let adapted = finite(tape.run(update)?, 1)?;
+        Ok(Report {
+            id: task.id.clone(),
+            prediction: Prediction {
+                icl,
+                adapted: Some(adapted),
+                linear: None,
+                standard_deviation: None,
+                target: task.query.y.as_deref().and_then(|answer| task.value_of(answer)),
+            },
+            when: None,
+            how_far: None,
+            which: Which {
+                rule: "adapter".to_owned(),
+                budget: blocks.len(),
+                seed: None,
+                selected: blocks.iter().map(ToString::to_string).collect(),
+                blocks: Vec::new(),
+            },
+            geometry: None,
+            passes: Passes::from(tape.passes()),
+        })
+    }
+}
+
+/// The only prediction of a tape, if it is a number.
+fn finite(predictions: &[f32], steps: usize) -> Result<f64, Error> {
+    let prediction = f64::from(predictions[0]);
+    if prediction.is_finite() {
+        Ok(prediction)
+    } else {
+        Err(fewstep_engine::Error::NotFinite { sequence: 0, steps }.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fewstep_core::HorizonRule;
+
+    #[test]
+    fn rules_that_cannot_be_followed_are_refused_before_any_task() {
+        let session = Session::new(crate::builtin().unwrap(), Action::Decide).unwrap();
+        let blocks = session.blocks().len();
+        let refused = |rules: Rules| session.clone().with_rules(rules).unwrap_err();
+        let select =
+            |selection, budget| refused(Rules { selection, budget, ..Rules::default() });
+        let rule = |name: &str| name.to_owned();
+
+        let none = Error::NoBudget { rule: rule("query-aware"), blocks };
+        assert_eq!(select(Selection::QueryAware, None), none);
+        for (selection, name, found) in [
+            (Selection::All, "all", 1),
+            (Selection::TraceTop, "trace-top", 0),
+            (Selection::TraceTop, "trace-top", blocks + 1),
+        ] {
+            let error = select(selection, Some(found));
+            assert!(matches!(
+                error,
+                Error::BadBudget { budget, rule, blocks: all, .. }
+                    if budget == found && rule == name && all == blocks
+            ));
+        }
+        let too_far = Error::HorizonTooLarge { found: 100_001, largest: LONGEST_HORIZON };
+        let fixed = HorizonRule::Fixed(100_001);
+        assert_eq!(refused(Rules { horizon: fixed, ..Rules::default() }), too_far);
+        let horizons = vec![0, 100_001];
+        assert_eq!(refused(Rules { horizons, ..Rules::default() }), too_far);
+    }
+
+    #[test]
+    fn a_model_with_fewer_layers_has_default_blocks_too() {
+        let config = fewstep_engine::Config::from_json(
+            br#"{"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 4,
+                 "n_positions": 64, "vocab_size": 256}"#,
+        )
+        .unwrap();
+        let parameters = fewstep_engine::Parameters::zeros(&config).unwrap();
+        let tokenizer = fewstep_engine::Tokenizer::of_bytes();
+        let model = Model::new(config, tokenizer, parameters).unwrap();
+        let session = Session::new(model, Action::Act).unwrap();
+        let names: Vec<String> = session.blocks().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["value.0.0", "value.0.1", "value.1.0", "value.1.1"]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Reports as text: when, how far, where, and what it changes; a summary at the end.
+//!
+//! In: [`Report`]s and [`Failure`]s. Out: lines for a person. The numbers are those of the report,
+//! to three digits.
+
+use crate::report::{Failure, HowFar, Report, When, Which};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// How many names of blocks are written out.
+const NAMES: usize = 8;
+
+/// Whether text may carry colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// True on a terminal whose user does not object.
+    pub colour: bool,
+}
+
+impl Style {
+    /// No colours.
+    pub const PLAIN: Self = Self { colour: false };
+
+    /// Text in bold.
+    #[must_use]
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Text that stands back.
+    #[must_use]
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Text that warns.
+    #[must_use]
+    pub fn warning(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// A number to three digits, as a person would write it.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::text::number;
+///
+/// assert_eq!(number(0.41237), "0.412");
+/// assert_eq!(number(0.00182), "0.00182");
+/// assert_eq!(number(0.09999), "0.100");
+/// assert_eq!(number(-12.0), "-12.0");
+/// assert_eq!(number(12_345.0), "12345");
+/// assert_eq!(number(2.5e-7), "2.50e-7");
+/// assert_eq!(number(0.0), "0");
+/// assert_eq!(number(f64::NAN), "–");
+/// ```
+#[must_use]
+pub fn number(value: f64) -> String {
+    let exponential = format!("{value:.2e}");
+    // After rounding: 0.09999 is 1.00e-1.
+    let power = exponential.split_once('e').and_then(|(_, power)| power.parse::<i32>().ok());
+    match power {
+        _ if value == 0.0 => "0".to_owned(),
+        None => "–".to_owned(),
+        Some(power @ -4..=4) => {
+            let decimals = usize::try_from(2 - power).unwrap_or(0);
+            format!("{value:.decimals$}")
+        }
+        Some(_) => exponential,
+    }
+}
+
+/// A report in lines: the id, the three answers, the prediction, and errors if they are known.
+#[must_use]
+pub fn report(report: &Report, style: Style) -> String {
+    let mut text = style.bold(&printable(&report.id));
+    let mut line = |name: &str, content: String| {
+        let _ = write!(text, "\n  {} {content}", style.dim(&format!("{name:<10}")));
+    };
+    if let Some(when) = &report.when {
+        line("when", when_line(when));
+    }
+    if let Some(how_far) = &report.how_far {
+        let adapt = report.when.as_ref().is_some_and(|when| when.adapt);
+        line("how far", how_far_line(how_far, adapt, style));
+    }
+    line("where", where_line(&report.which));
+    line("prediction", prediction_line(report));
+    if let Some(errors) = error_line(report) {
+        line("error", errors);
+    }
+    text.push('\n');
+    text
+}
+
+/// A failure in lines.
+#[must_use]
+pub fn failure(failure: &Failure, style: Style) -> String {
+    let id = failure.id.as_deref().map_or("(no id)".to_owned(), printable);
+    let (id, line) = (style.bold(&id), failure.line);
+    let name = style.warning(&format!("{:<10}", "failed"));
+    format!("{id}\n  {name} line {line}: {}\n", printable(&failure.error))
+}
+
+/// Text without what could move the cursor or colour what follows.
+fn printable(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect()
+}
+
+fn when_line(when: &When) -> String {
+    let answer = if when.adapt { "adapt" } else { "leave it" };
+    let (gate, before, after) =
+        (number(when.gate), number(when.gap_icl), number(when.gap_adapted));
+    let reason = &when.reason;
+    format!("{answer}: {reason} (gate {gate}; expected gap {before} -> {after})")
+}
+
+fn how_far_line(how_far: &HowFar, adapt: bool, style: Style) -> String {
+    let (rule, size) = (&how_far.rule, number(how_far.step_size));
+    let freedom = number(how_far.degrees_of_freedom);
+    let fixed = rule.parse::<u32>().is_ok();
+    let by = if fixed { "as asked".to_owned() } else { format!("by {rule}") };
+    let mut text = match rule.as_str() {
+        _ if !adapt => format!("0 steps {by}"),
+        "gibbs" => format!(
+            "an average over horizons {by}, most weight on {} steps of {size} ({freedom} degrees \
+             of freedom)",
+            how_far.horizon
+        ),
+        "bayes-filter" => format!("one update {by} ({freedom} degrees of freedom)"),
+        _ => {
+            let steps = if how_far.horizon == 1 { "step" } else { "steps" };
+            format!("{} {steps} of {size} {by} ({freedom} degrees of freedom)", how_far.horizon)
+        }
+    };
+    if how_far.at_edge {
+        text.push_str(&style.warning("; the largest candidate: try more with --horizons"));
+    }
+    text
+}
+
+fn where_line(which: &Which) -> String {
+    let (count, selected) = (which.selected.len(), &which.selected);
+    let all = count == which.blocks.len();
+    if let ([first, .., last], true, true) = (&selected[..], all, count > NAMES) {
+        return format!("all {count} blocks from {first} to {last}");
+    }
+    let shown: Vec<&str> = selected.iter().take(NAMES).map(String::as_str).collect();
+    let rest = count - shown.len();
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    let of = match which.blocks.len() {
+        0 => String::new(),
+        candidates => format!(" of {candidates}"),
+    };
+    let (rule, shown) = (&which.rule, shown.join(" "));
+    let plural = if count == 1 && of.is_empty() { "" } else { "s" };
+    format!("{count}{of} block{plural} by {rule}: {shown}{more}")
+}
+
+fn prediction_line(report: &Report) -> String {
+    let prediction = &report.prediction;
+    let mut text = format!("{} without adapting", number(prediction.icl));
+    if let Some(adapted) = prediction.adapted {
+        let _ = write!(text, ", {} adapted", number(adapted));
+    }
+    if let Some(linear) = prediction.linear {
+        let _ = write!(text, ", {} in the linear form", number(linear));
+    }
+    if let Some(deviation) = prediction.standard_deviation {
+        let _ = write!(text, " (± {})", number(deviation));
+    }
+    text
+}
+
+/// The squared errors, if the answer is known.
+fn error_line(report: &Report) -> Option<String> {
+    let prediction = &report.prediction;
+    let icl = prediction.squared_error(Some(prediction.icl))?;
+    let mut text = format!("{} without adapting", number(icl));
+    if let Some(adapted) = prediction.squared_error(prediction.adapted) {
+        let _ = write!(text, ", {} adapted", number(adapted));
+    }
+    if let Some(linear) = prediction.squared_error(prediction.linear) {
+        let _ = write!(text, ", {} in the linear form", number(linear));
+    }
+    let _ = write!(text, " (squared; the answer is {})", number(prediction.target?));
+    Some(text)
+}
+
+/// What a run came to.
+///
+/// # Examples
+///
+/// ```
+/// let summary = fewstep::text::Summary::default();
+/// assert_eq!(summary.tasks(), 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Tasks that were answered.
+    pub answered: u64,
+    /// Lines that became failures.
+    pub failed: u64,
+    /// Those among them that stand for files without any task.
+    pub empty: u64,
+    /// Tasks that were answered by a run before.
+    pub skipped: u64,
+    /// Tasks that were decided on, and those among them for which adapting was chosen.
+    pub decided: u64,
+    /// Tasks for which adapting was chosen.
+    pub adapted: u64,
+    /// The sum of the horizons of the decided ones.
+    pub steps: u64,
+    /// Sum and count of the squared errors: without adapting, adapted, linear.
+    pub errors: [(f64, u64); 3],
+}
+
+impl Summary {
+    /// Counts a report.
+    pub fn add(&mut self, report: &Report) {
+        self.answered += 1;
+        if let (Some(when), Some(how_far)) = (&report.when, &report.how_far) {
+            self.decided += 1;
+            self.adapted += u64::from(when.adapt);
+            self.steps += u64::from(how_far.horizon);
+        }
+        let prediction = &report.prediction;
+        let forms = [Some(prediction.icl), prediction.adapted, prediction.linear];
+        for (sum, form) in self.errors.iter_mut().zip(forms) {
+            if let Some(error) =
+                prediction.squared_error(form).filter(|error| error.is_finite())
+            {
+                *sum = (sum.0 + error, sum.1 + 1);
+            }
+        }
+    }
+
+    /// All lines that held a task or should have.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        self.answered + self.failed + self.skipped
+    }
+
+    /// The summary in lines.
+    #[must_use]
+    pub fn text(&self, took: Duration, style: Style) -> String {
+        let plural = if self.tasks() == 1 { "" } else { "s" };
+        let mut text = style.bold(&format!("{} task{plural}", self.tasks()));
+        let _ = write!(text, ": {} answered, {} failed", self.answered, self.failed);
+        if self.skipped > 0 {
+            let _ = write!(text, ", {} answered before", self.skipped);
+        }
+        if self.decided > 0 {
+            let mean = self.steps as f64 / self.decided as f64;
+            let _ = write!(text, "; adapt to {}, mean horizon {mean:.1}", self.adapted);
+        }
+        text.push('\n');
+        self.write_errors(&mut text, style);
+        if self.answered > 0 {
+            let each = took.as_secs_f64() * 1e3 / self.answered as f64;
+            let _ = writeln!(text, "  {} {each:.1} ms per task", style.dim("time      "));
+        }
+        text
+    }
+
+    fn write_errors(&self, text: &mut String, style: Style) {
+        let names = [" without adapting", " adapted", " in the linear form"];
+        let known = self.errors.iter().zip(names).filter(|((_, count), _)| *count > 0);
+        let means: Vec<String> = known
+            .map(|((sum, count), name)| format!("{}{name}", number(sum / *count as f64)))
+            .collect();
+        if !means.is_empty() {
+            let (name, count) = (style.dim("error     "), self.errors[0].1);
+            let means = means.join(", ");
+            let _ =
+                writeln!(text, "  {name} {means} (mean squared, over {count} known answers)");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a report says about a prompt, and which blocks follow from it.
+
+use crate::arithmetic::{
+    Rows, add, dot, draw, eliminate, largest_eigenvalue, multiply, semidefinite, shifted,
+    solve, steps, within_range, zeros,
+};
+use serde_json::Value;
+
+/// How many steps the greedy rule looks ahead.
+const LOOK_AHEAD: u64 = 8;
+
+pub(crate) fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+pub(crate) fn rows(value: &Value) -> Rows {
+    value.as_array().unwrap().iter().map(numbers).collect()
+}
+
+pub(crate) fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+/// What a report says about the prompt, blocks added up again.
+pub(crate) struct Prompt<'r> {
+    pub(crate) report: &'r Value,
+    pub(crate) residuals: Vec<f64>,
+    names: Vec<String>,
+    kernels: Vec<Rows>,
+    couplings: Vec<Vec<f64>>,
+    pub(crate) selected: Vec<usize>,
+    pub(crate) horizons: Vec<u64>,
+}
+
+impl<'r> Prompt<'r> {
+    pub(crate) fn of(report: &'r Value) -> Self {
+        let blocks = report["which"]["blocks"].as_array().unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let names: Vec<String> = blocks.iter().map(|block| text(&block["name"])).collect();
+        let selected = report["which"]["selected"].as_array().unwrap();
+        let place = |name: &Value| names.iter().position(|other| name == other).unwrap();
+        Self {
+            report,
+            residuals: numbers(&report["geometry"]["residuals"]),
+            kernels: blocks.iter().map(|block| rows(&block["kernel"])).collect(),
+            couplings: blocks.iter().map(|block| numbers(&block["coupling"])).collect(),
+            selected: selected.iter().map(place).collect(),
+            horizons: report["how_far"]["horizons"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|horizon| horizon.as_u64().unwrap())
+                .collect(),
+            names,
+        }
+    }
+
+    pub(crate) fn n(&self) -> usize {
+        self.residuals.len()
+    }
+
+    pub(crate) fn sum(&self, chosen: &[usize]) -> (Rows, Vec<f64>) {
+        let mut kernel = zeros(self.n());
+        let mut coupling = vec![0.0; self.n()];
+        for &index in chosen {
+            kernel = add(&kernel, &self.kernels[index]);
+            coupling.iter_mut().zip(&self.couplings[index]).for_each(|(sum, x)| *sum += x);
+        }
+        (kernel, coupling)
+    }
+
+    pub(crate) fn mean_square(&self) -> f64 {
+        dot(&self.residuals, &self.residuals) / self.n() as f64
+    }
+
+    /// `10⁴ · n · ε · scale` apart at most.
+    pub(crate) fn close(&self, found: f64, expected: f64, scale: f64, what: &str) {
+        let tolerance = 1e4 * self.n() as f64 * f64::EPSILON * scale;
+        let difference = (found - expected).abs();
+        let id = &self.report["id"];
+        assert!(difference <= tolerance, "{id}: {what} is {found}, not {expected}");
+    }
+
+    pub(crate) fn all_close(&self, found: &[f64], expected: &[f64], scale: f64, what: &str) {
+        assert_eq!(found.len(), expected.len(), "{}: {what}", self.report["id"]);
+        found.iter().zip(expected).for_each(|(a, b)| self.close(*a, *b, scale, what));
+    }
+
+    /// The scores of all blocks: trace and query.
+    fn scores(&self) -> (Vec<f64>, Vec<f64>) {
+        let all: Vec<usize> = (0..self.names.len()).collect();
+        let (total, projection) = within_range(&self.sum(&all).0);
+        let total = shifted(&total, 1.0, self.mean_square());
+        let trace = |kernel: &Rows| {
+            // Kernels and projections are symmetric: their columns are their rows.
+            let (_, solved) = eliminate(&total, kernel);
+            solved.iter().zip(&projection).map(|(column, row)| dot(column, row)).sum()
+        };
+        let query = |coupling: &Vec<f64>| {
+            let coupling = multiply(&projection, coupling);
+            dot(&coupling, &solve(&total, &coupling))
+        };
+        (self.kernels.iter().map(trace).collect(), self.couplings.iter().map(query).collect())
+    }
+
+    /// The step size as a fraction of the largest stable one.
+    fn step_scale(&self) -> f64 {
+        let largest = largest_eigenvalue(&self.sum(&self.selected).0);
+        number(&self.report["how_far"]["step_size"]) * largest
+    }
+
+    /// The blocks that App. I's greedy rule takes.
+    fn greedy(&self, budget: usize) -> Vec<usize> {
+        let scale = self.step_scale();
+        let mut chosen = Vec::new();
+        while chosen.len() < budget {
+            let correction = |candidate: usize| {
+                let (kernel, coupling) = self.sum(&[&chosen[..], &[candidate]].concat());
+                let size = scale / largest_eigenvalue(&kernel);
+                let kernel = semidefinite(&kernel);
+                let (_, taken) = steps(&kernel, &self.residuals, size, LOOK_AHEAD);
+                dot(&coupling, taken.last().unwrap()).powi(2)
+            };
+            let open = (0..self.names.len()).filter(|index| !chosen.contains(index));
+            let scored: Vec<(usize, f64)> =
+                open.map(|index| (index, correction(index))).collect();
+            let best = scored.iter().copied().reduce(|a, b| if b.1 > a.1 { b } else { a });
+            chosen.push(best.unwrap().0);
+        }
+        chosen
+    }
+
+    pub(crate) fn check_which(&self) {
+        let which = &self.report["which"];
+        let (trace, query) = self.scores();
+        for (index, block) in which["blocks"].as_array().unwrap().iter().enumerate() {
+            self.close(number(&block["trace"]), trace[index], self.n() as f64, "trace score");
+            let scale = query.iter().fold(0.0_f64, |a, &b| a.max(b));
+            self.close(number(&block["query"]), query[index], scale, "query score");
+        }
+        let budget = usize::try_from(which["budget"].as_u64().unwrap()).unwrap();
+        let sorted = |scores: &[f64], sign: f64| {
+            let mut order: Vec<usize> = (0..scores.len()).collect();
+            order.sort_by(|&a, &b| (sign * scores[b]).total_cmp(&(sign * scores[a])));
+            order.truncate(budget);
+            order
+        };
+        let expected = match which["rule"].as_str().unwrap() {
+            "all" => (0..self.names.len()).collect(),
+            "trace-top" => sorted(&trace, 1.0),
+            "trace-bottom" => sorted(&trace, -1.0),
+            "query-score" => sorted(&query, 1.0),
+            "query-aware" => self.greedy(budget),
+            "random" => draw(which["seed"].as_u64().unwrap(), budget, self.names.len()),
+            rule => panic!("{rule} is not checked here"),
+        };
+        assert_eq!(self.selected, expected, "{}: {}", self.report["id"], which["rule"]);
+    }
+}

@@ -1,19 +1,26 @@
-//! From text to token ids and back, for byte-level BPE tokenizers.
+//! From text to token ids and back, for byte-level and SentencePiece BPE tokenizers.
 //!
 //! In: `tokenizer.json`, or GPT-2's `vocab.json` and `merges.txt`. Out: [`Tokenizer`]. The same
 //! text always gives the same ids: cutting, padding and dropout that a file may ask for are not
 //! done, and what would be lost without a word is an error.
 
+pub(crate) mod patterns;
 mod source;
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use serde_json::{Map, json};
-use source::Source;
+use source::{BLANK, Source, Spelling};
 use std::path::{Path, PathBuf};
+use tokenizers::DecoderWrapper;
+use tokenizers::decoders::byte_fallback::ByteFallback;
 use tokenizers::decoders::byte_level::ByteLevel;
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::decoders::sequence::Sequence;
+use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::{BPE, Vocab};
+use tokenizers::normalizers::Replace;
 
 /// The longest file of a tokenizer that is read.
 const LONGEST_FILE: u64 = 1 << 25;
@@ -40,7 +47,7 @@ pub enum Bos {
     Never,
 }
 
-/// A byte-level BPE tokenizer.
+/// A BPE tokenizer, byte-level or of SentencePiece's kind.
 ///
 /// # Examples
 ///
@@ -68,12 +75,15 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// The longest text, in bytes, that is tokenised at once.
     ///
+    /// The patterns that split texts into words follow a run of blanks for a million characters at
+    /// most, and do not split what comes behind a longer one; no text is that long.
+    ///
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fewstep_engine::Tokenizer::LONGEST_TEXT, 1024 * 1024);
+    /// assert_eq!(fewstep_engine::Tokenizer::LONGEST_TEXT, 512 * 1024);
     /// ```
-    pub const LONGEST_TEXT: usize = 1 << 20;
+    pub const LONGEST_TEXT: usize = 1 << 19;
 
     /// Reads the tokenizer in a model's directory: `tokenizer.json`, or `vocab.json` and
     /// `merges.txt`.
@@ -113,8 +123,8 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Json`] for what is no tokenizer; [`Error::Unsupported`] for one that is not
-    /// byte-level BPE; [`Error::BadMerge`], [`Error::DuplicateToken`] or
+    /// [`Error::Json`] for what is no tokenizer; [`Error::Unsupported`] for one that is neither
+    /// byte-level nor SentencePiece BPE, or that splits by an unknown pattern; [`Error::BadMerge`], [`Error::DuplicateToken`] or
     /// [`Error::TokenBeyondVocabulary`] for one that contradicts itself or the model.
     ///
     /// # Examples
@@ -156,7 +166,11 @@ impl Tokenizer {
         Self::parse_pair(files, [json.to_vec(), merges.to_vec()], config)
     }
 
-    fn parse_whole(file: &Path, json: Vec<u8>, config: &Config) -> Result<Self, Error> {
+    pub(crate) fn parse_whole(
+        file: &Path,
+        json: Vec<u8>,
+        config: &Config,
+    ) -> Result<Self, Error> {
         let source = Source::from_json(file, &json)?;
         Self::new(file, source, config.vocabulary, config.bos, vec![(WHOLE, json)])
     }
@@ -213,25 +227,21 @@ impl Tokenizer {
         files: Vec<(&'static str, Vec<u8>)>,
     ) -> Result<Self, Error> {
         source.check(file, vocabulary)?;
-        let complete = byte_characters().iter().all(|character| {
-            source.vocabulary.contains_key(character.encode_utf8(&mut [0; 4]))
-        });
-        if source.normalizer.is_some() && !complete {
-            let found = "a normalizer with tokens for some bytes only".to_owned();
-            let allowed = "absent unless every byte has a token";
-            let (file, setting) = (file.to_path_buf(), "normalizer");
-            return Err(Error::Unsupported { file, setting, found, allowed });
+        let complete = is_complete(&source);
+        if !complete {
+            check_incomplete(file, &source)?;
         }
         let Source { vocabulary: tokens, merges, ignore_merges, added, .. } = source;
         let model = BPE::builder()
             .vocab_and_merges(tokens.into_iter().collect::<Vocab>(), merges)
             .ignore_merges(ignore_merges)
+            .byte_fallback(source.byte_fallback)
             .build()
             .expect("every merge was found in the vocabulary");
         let mut inner = tokenizers::Tokenizer::new(model);
         inner
-            .with_pre_tokenizer(Some(source.pre_tokenizer))
-            .with_decoder(Some(ByteLevel::default()));
+            .with_pre_tokenizer(source.pre_tokenizer)
+            .with_decoder(Some(decoder(source.spelling)));
         inner.with_normalizer(source.normalizer).expect("no token has been added yet");
         add_tokens(file, &mut inner, added)?;
         let bos = bos.filter(|&id| (id as usize) < vocabulary);
@@ -255,7 +265,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         check_length(text)?;
         let encoding = self.inner.encode_fast(text, false);
-        let ids = encoding.expect("byte-level BPE takes any text").get_ids().to_vec();
+        let ids = encoding.expect("BPE takes any text").get_ids().to_vec();
         if !self.complete {
             self.check_nothing_lost(text, &ids)?;
         }
@@ -272,7 +282,7 @@ impl Tokenizer {
     /// ```
     #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {
-        self.inner.decode(ids, false).expect("the byte-level decoder takes any tokens")
+        self.inner.decode(ids, false).expect("the decoders take any tokens")
     }
 
     /// The tokens to put before a prompt.
@@ -321,7 +331,7 @@ impl Tokenizer {
         // Each round drops at least one byte, and nearly always one round is enough.
         while !kept.is_empty() {
             let encoding = self.inner.encode(kept, false);
-            let encoding = encoding.expect("byte-level BPE takes any text");
+            let encoding = encoding.expect("BPE takes any text");
             let Some(&(start, _)) = encoding.get_offsets().get(tokens) else { break };
             kept = &kept[..kept.floor_char_boundary(start.min(kept.len() - 1))];
         }
@@ -359,6 +369,46 @@ impl Tokenizer {
         let character = text[position..].chars().next().unwrap_or(' ');
         Err(Error::UnknownText { position, character })
     }
+}
+
+/// Whether every byte has a token, so that no text can be lost.
+fn is_complete(source: &Source) -> bool {
+    let has = |token: &str| source.vocabulary.contains_key(token);
+    match source.spelling {
+        Spelling::Bytes => byte_characters().iter().all(|c| has(c.encode_utf8(&mut [0; 4]))),
+        Spelling::Pieces { .. } => {
+            source.byte_fallback && (0..=255_u8).all(|byte| has(&format!("<{byte:#04X}>")))
+        }
+    }
+}
+
+/// Refuses what could lose text without a word where not every byte has a token.
+fn check_incomplete(file: &Path, source: &Source) -> Result<(), Error> {
+    let (setting, found, allowed) = match (source.spelling, &source.normalizer) {
+        (Spelling::Bytes, None) => return Ok(()),
+        (Spelling::Bytes, Some(_)) => {
+            let found = "a normalizer with tokens for some bytes only";
+            ("normalizer", found, "absent unless every byte has a token")
+        }
+        (Spelling::Pieces { .. }, _) => {
+            let found = "without a token for some bytes, or not used";
+            ("byte_fallback", found, "used, with the tokens <0x00> to <0xFF>")
+        }
+    };
+    let (file, found) = (file.to_path_buf(), found.to_owned());
+    Err(Error::Unsupported { file, setting, found, allowed })
+}
+
+/// What turns tokens back into text.
+fn decoder(spelling: Spelling) -> DecoderWrapper {
+    let Spelling::Pieces { prefixed } = spelling else { return ByteLevel::default().into() };
+    let blanks = Replace::new(BLANK, " ").expect("a character is a pattern");
+    let mut steps: Vec<DecoderWrapper> =
+        vec![blanks.into(), ByteFallback::new().into(), Fuse::new().into()];
+    if prefixed {
+        steps.push(Strip::new(' ', 1, 0).into());
+    }
+    Sequence::new(steps).into()
 }
 
 fn check_length(text: &str) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! that is longer than any token, let patterns and replacements of a hostile file run without
 //! bound, and cut or pad every text where the file asks for it.
 
+use super::patterns;
 use crate::error::Error;
 use crate::files::{self, UniqueNames};
 use serde::Deserialize;
@@ -11,10 +12,28 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tokenizers::normalizers::unicode::{NFC, NFD, NFKC, NFKD};
+use tokenizers::normalizers::{Prepend, Replace};
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::pre_tokenizers::{byte_level::ByteLevel, digits::Digits, sequence::Sequence};
-use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper};
+use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior};
 
-/// Everything about a byte-level BPE tokenizer, checked.
+/// What stands for a blank in the pieces of SentencePiece.
+pub(crate) const BLANK: &str = "▁";
+
+/// How the tokens of a vocabulary spell texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// One character per byte.
+    Bytes,
+    /// Characters, with `▁` for blanks, and `<0x0A>` for bytes of characters without a token.
+    Pieces {
+        /// Whether a blank is put before every text.
+        prefixed: bool,
+    },
+}
+
+/// Everything about a BPE tokenizer, checked.
 pub(crate) struct Source {
     pub(crate) vocabulary: BTreeMap<String, u32>,
     pub(crate) merges: Vec<(String, String)>,
@@ -22,8 +41,11 @@ pub(crate) struct Source {
     pub(crate) ignore_merges: bool,
     /// Tokens that are found in the text before anything else, by id.
     pub(crate) added: Vec<(u32, AddedToken)>,
+    pub(crate) spelling: Spelling,
+    /// Whether characters without a token become the tokens of their bytes.
+    pub(crate) byte_fallback: bool,
     pub(crate) normalizer: Option<NormalizerWrapper>,
-    pub(crate) pre_tokenizer: PreTokenizerWrapper,
+    pub(crate) pre_tokenizer: Option<PreTokenizerWrapper>,
     /// The tokens that the tokenizer puts before every text.
     pub(crate) leading: Vec<u32>,
 }
@@ -32,7 +54,7 @@ pub(crate) struct Source {
 #[derive(Deserialize)]
 struct Outline {
     model: Kind,
-    normalizer: Option<Kind>,
+    normalizer: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +78,7 @@ struct Model {
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
     ignore_merges: Option<bool>,
+    byte_fallback: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +112,7 @@ impl Source {
         if let Some(found) = outline.model.r#type.filter(|kind| kind != "BPE") {
             return Err(unsupported(file, "model", found, "BPE"));
         }
-        let normalizer = normalizer(file, outline.normalizer)?;
+        let (normalizer, blanks) = normalizer(file, outline.normalizer.as_ref())?;
         let TokenizerFile { added_tokens, pre_tokenizer, post_processor, model } =
             files::parse(file, json)?;
         for (setting, value) in [
@@ -100,13 +123,24 @@ impl Source {
                 return Err(unsupported(file, setting, found, "absent or empty"));
             }
         }
+        let (pre_tokenizer, spelling) = match (blanks, pre_tokenizer.as_ref()) {
+            (Some(spelling), None) => (None, spelling),
+            (None, Some(part)) if kind(part) == "Metaspace" => metaspace(file, part)?,
+            (None, part) => (Some(pre_tokenizers(file, part)?), Spelling::Bytes),
+            (Some(_), Some(part)) => {
+                let allowed = "absent where the normalizer writes blanks as ▁";
+                return Err(unsupported(file, "pre_tokenizer", shown(part), allowed));
+            }
+        };
         Ok(Self {
             vocabulary: model.vocab.0,
             merges: model.merges.into_iter().map(Merge::parts).collect(),
             ignore_merges: model.ignore_merges.unwrap_or(false),
             added: added_tokens.into_iter().map(|added| (added.id, added.token)).collect(),
+            spelling,
+            byte_fallback: model.byte_fallback.unwrap_or(false),
             normalizer,
-            pre_tokenizer: pre_tokenizers(file, pre_tokenizer.as_ref())?,
+            pre_tokenizer,
             leading: leading_tokens(file, post_processor.as_ref())?,
         })
     }
@@ -126,8 +160,10 @@ impl Source {
             merges,
             ignore_merges: false,
             added: added.into_iter().collect(),
+            spelling: Spelling::Bytes,
+            byte_fallback: false,
             normalizer: None,
-            pre_tokenizer: ByteLevel::new(false, true, true).into(),
+            pre_tokenizer: Some(ByteLevel::new(false, true, true).into()),
             leading: Vec::new(),
         })
     }
@@ -185,19 +221,67 @@ impl Merge {
     }
 }
 
-fn normalizer(file: &Path, kind: Option<Kind>) -> Result<Option<NormalizerWrapper>, Error> {
-    let Some(kind) = kind else { return Ok(None) };
-    Ok(Some(match kind.r#type.as_deref() {
-        Some("NFC") => NFC.into(),
-        Some("NFD") => NFD.into(),
-        Some("NFKC") => NFKC.into(),
-        Some("NFKD") => NFKD.into(),
-        other => {
-            let found = other.unwrap_or("untyped").to_owned();
-            let allowed = "absent or a Unicode form (NFC, NFD, NFKC, NFKD)";
-            return Err(unsupported(file, "normalizer", found, allowed));
-        }
-    }))
+/// What is done to a text first, and how it spells blanks if that settles it.
+fn normalizer(
+    file: &Path,
+    part: Option<&Value>,
+) -> Result<(Option<NormalizerWrapper>, Option<Spelling>), Error> {
+    let Some(part) = part else { return Ok((None, None)) };
+    let form: NormalizerWrapper = match (kind(part), &part["normalizers"]) {
+        ("NFC", _) => NFC.into(),
+        ("NFD", _) => NFD.into(),
+        ("NFKC", _) => NFKC.into(),
+        ("NFKD", _) => NFKD.into(),
+        ("Sequence", Value::Array(steps)) if steps.is_empty() => return Ok((None, None)),
+        ("Sequence", Value::Array(steps)) => return blanks(file, part, steps),
+        _ => return Err(foreign_normalizer(file, part)),
+    };
+    Ok((Some(form), None))
+}
+
+/// `▁` for blanks, with or without one before the text: all that SentencePiece asks for.
+fn blanks(
+    file: &Path,
+    part: &Value,
+    steps: &[Value],
+) -> Result<(Option<NormalizerWrapper>, Option<Spelling>), Error> {
+    let prepend = serde_json::json!({"type": "Prepend", "prepend": BLANK});
+    let replace =
+        serde_json::json!({"type": "Replace", "pattern": {"String": " "}, "content": BLANK});
+    let prefixed = match steps {
+        [first, second] if *first == prepend && *second == replace => true,
+        [only] if *only == replace => false,
+        _ => return Err(foreign_normalizer(file, part)),
+    };
+    let mut normalizers: Vec<NormalizerWrapper> = Vec::with_capacity(2);
+    if prefixed {
+        normalizers.push(Prepend::new(BLANK.to_owned()).into());
+    }
+    normalizers.push(Replace::new(" ", BLANK).expect("a blank is a pattern").into());
+    let all = tokenizers::normalizers::Sequence::new(normalizers);
+    Ok((Some(all.into()), Some(Spelling::Pieces { prefixed })))
+}
+
+fn foreign_normalizer(file: &Path, part: &Value) -> Error {
+    let allowed = "absent, a Unicode form (NFC, NFD, NFKC, NFKD), or ▁ before the text and for \
+                   blanks";
+    unsupported(file, "normalizer", shown(part), allowed)
+}
+
+/// `▁` for blanks, as a step of its own.
+fn metaspace(
+    file: &Path,
+    part: &Value,
+) -> Result<(Option<PreTokenizerWrapper>, Spelling), Error> {
+    let allowed = "ByteLevel, or Metaspace with the replacement ▁";
+    let step: Metaspace = serde_json::from_value(part.clone())
+        .map_err(|_| unsupported(file, "pre_tokenizer", shown(part), allowed))?;
+    if !BLANK.starts_with(step.get_replacement()) {
+        let found = format!("Metaspace with {:?}", step.get_replacement());
+        return Err(unsupported(file, "pre_tokenizer", found, allowed));
+    }
+    let prefixed = step.get_prepend_scheme() != PrependScheme::Never;
+    Ok((Some(step.into()), Spelling::Pieces { prefixed }))
 }
 
 /// The type of a part; empty if it has none.
@@ -224,6 +308,7 @@ fn pre_tokenizers(file: &Path, part: Option<&Value>) -> Result<PreTokenizerWrapp
                 ByteLevel::new(prefix, true, flag(part, "use_regex", true)).into()
             }
             "Digits" => Digits::new(flag(part, "individual_digits", false)).into(),
+            "Split" => known_split(file, part)?.into(),
             _ => return Err(foreign_step(file, part)),
         });
     }
@@ -235,8 +320,25 @@ fn pre_tokenizers(file: &Path, part: Option<&Value>) -> Result<PreTokenizerWrapp
 }
 
 fn foreign_step(file: &Path, part: &Value) -> Error {
-    let allowed = "ByteLevel, or a Sequence of Digits that ends with ByteLevel";
+    let allowed = "ByteLevel, Metaspace, or a Sequence of Digits and Split that ends with \
+                   ByteLevel";
     unsupported(file, "pre_tokenizer", shown(part), allowed)
+}
+
+/// A split by one of the known patterns, whose words stand alone.
+fn known_split(file: &Path, part: &Value) -> Result<Split, Error> {
+    let (found, isolated) = (part["pattern"]["Regex"].as_str(), part["behavior"] == "Isolated");
+    let Some(pattern) = found.filter(|_| isolated && !flag(part, "invert", false)) else {
+        return Err(foreign_step(file, part));
+    };
+    if !patterns::KNOWN.contains(&pattern) {
+        let allowed = "the pattern of Llama 3, of Qwen 2 or of Mistral's tekken";
+        let shown = format!("Split by {pattern:?}").chars().take(200).collect();
+        return Err(unsupported(file, "pre_tokenizer", shown, allowed));
+    }
+    let pattern = SplitPattern::Regex(pattern.to_owned());
+    Ok(Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
+        .expect("the known patterns are patterns"))
 }
 
 /// A part in an error message: its type, or its start if it has none.

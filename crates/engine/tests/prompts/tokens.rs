@@ -160,7 +160,7 @@ fn foreign_tokenizers_are_refused_by_name() {
             "/pre_tokenizer",
             json!({"type": "Sequence", "pretokenizers": [{"type": "Split",
                 "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": false}]}),
-            "Split",
+            "Split by \"(a+)+$\"",
         ),
         (
             "pre_tokenizer",
@@ -300,6 +300,33 @@ fn long_texts_are_bounded_and_still_exact() {
     assert_eq!(words, vec![260; limit / 2]);
     // Token by token this would take hours.
     assert_eq!(tokenizer.cut(&"ab".repeat(limit / 2), 3), Ok("aba"));
+}
+
+/// The pattern's engine gives up on long runs, and what follows would not be split: no text that
+/// is taken may be so long.
+#[test]
+fn the_longest_run_of_blanks_is_still_split() {
+    let steps = |pattern: &str| {
+        json!({"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated",
+             "invert": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})
+    };
+    let llama = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    let plain = json!({"type": "ByteLevel", "add_prefix_space": false});
+    for step in [plain, steps(llama)] {
+        let mut json = tokenizer_json();
+        // Two blanks join before a blank joins a word.
+        json["model"]["merges"] = json!(["Ġ Ġ", "Ġ 0", "Ġ 1", "Ġ a"]);
+        json["model"]["vocab"]["ĠĠ"] = json!(263);
+        json["model"]["vocab"]["Ġa"] = json!(264);
+        json["pre_tokenizer"] = step;
+        let blanks = Tokenizer::LONGEST_TEXT - 2;
+        let ids = from(&json).encode(&format!("{}a ", " ".repeat(blanks))).unwrap();
+        // The last blank belongs to the word, so an odd number is left and one stands alone.
+        assert_eq!(ids.len(), (blanks - 2) / 2 + 3);
+        assert_eq!(ids[ids.len() - 3..], [32, 264, 32]);
+    }
 }
 
 proptest! {

@@ -299,6 +299,88 @@ pub enum Error {
         expected: usize,
     },
 
+    // GGUF files.
+    /// A file that is read as GGUF does not start as one.
+    #[error("{} is no GGUF file: it does not start with the letters GGUF; give a GGUF file, or a \
+         directory with safetensors weights", file.display())]
+    NotGguf {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A GGUF file has a version that is not read.
+    #[error("{} is a GGUF file of version {found}; versions 2 and 3, little-endian, are read: \
+         convert the model again", file.display())]
+    GgufVersion {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// A GGUF file ends before what it announces.
+    #[error("{}: {what} at byte {position} needs {needed} bytes, but {available} are left; the \
+         file is incomplete or damaged", file.display())]
+    GgufCut {
+        /// The file.
+        file: PathBuf,
+        /// What is cut off.
+        what: &'static str,
+        /// Where it starts.
+        position: u64,
+        /// How many bytes it needs.
+        needed: u64,
+        /// How many there are from there on.
+        available: u64,
+    },
+    /// A GGUF file announces more of something than any real one has.
+    #[error("{}: {what} is {found}; at most {limit} are read: the file is damaged",
+        file.display())]
+    GgufCount {
+        /// The file.
+        file: PathBuf,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        found: u64,
+        /// The most that is accepted.
+        limit: u64,
+    },
+    /// An entry of a GGUF file's metadata is missing or cannot be used.
+    #[error("{}: metadata {key:?} is {found}; it must be {allowed}", file.display())]
+    Metadata {
+        /// The file.
+        file: PathBuf,
+        /// The name of the entry.
+        key: String,
+        /// What is there, in words.
+        found: String,
+        /// What is accepted, in words.
+        allowed: &'static str,
+    },
+    /// A tensor is packed in a way that is not read.
+    #[error("{}: tensor {tensor:?} is packed as {found}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, \
+         Q8_0 and Q2_K to Q6_K are read: quantise the model to one of them", file.display())]
+    TensorEncoding {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The name of the encoding, or its number.
+        found: String,
+    },
+    /// A tensor's rows cannot be cut into blocks.
+    #[error("{}: tensor {tensor:?} has shape {shape:?}; it must have from 1 to 4 sides over 0, \
+         the last a multiple of {block}: the file is damaged", file.display())]
+    TensorBlocks {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its shape, outermost first.
+        shape: Vec<usize>,
+        /// How many numbers make a block.
+        block: usize,
+    },
+
     // The model hub.
     /// A model that is neither a directory nor can be an id on the hub.
     #[error(

@@ -179,10 +179,10 @@ pub(crate) fn read_index(index: &Path) -> Result<BTreeMap<String, String>, Error
 }
 
 #[allow(unsafe_code, reason = "a memory map is the only way to open large files at once")]
-fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the map is read-only and private to this module, which copies numbers out of it
+pub(crate) fn map(file: &File) -> std::io::Result<Mmap> {
+    // SAFETY: the map is read-only and private to this crate, which copies numbers out of it
     // and keeps no reference. It is sound as long as no one shortens or rewrites the file while
-    // it is mapped, which `Weights::open` asks of its caller.
+    // it is mapped, which `Weights::open` and `Gguf::open` ask of their callers.
     unsafe { Mmap::map(file) }
 }
 

@@ -40,6 +40,17 @@ fn ids_are_those_of_the_python_package() {
 }
 
 #[test]
+fn merges_are_in_the_order_of_the_python_package() {
+    let directory = tempfile::tempdir().unwrap();
+    open("llama.gguf").tokenizer(&config(600, None)).unwrap().save(directory.path()).unwrap();
+    let [found, expected] =
+        [directory.path().join("tokenizer.json"), fixture("llama.tokenizer.json")]
+            .map(|file| json(&file)["model"]["merges"].clone());
+    let count = expected.as_array().unwrap().len();
+    assert_eq!((found.as_array().unwrap().len(), found == expected), (count, true));
+}
+
+#[test]
 fn a_token_at_the_start_is_the_one_that_the_file_names() {
     let expected = json(&fixture("expected.json"));
     for (name, asked) in [("llama", true), ("llama3", true), ("qwen2", false), ("gpt2", false)]
@@ -145,6 +156,77 @@ fn pieces_are_put_together_by_their_scores() {
     };
     assert_eq!(with_aa(-0.25).encode("aab"), Ok(vec![4, u32::try_from(ALL).unwrap(), 3]));
     assert_eq!(with_aa(-0.75).encode("aab"), Ok(vec![4, 2, 5]));
+}
+
+#[test]
+fn words_that_are_tokens_are_taken_whole_where_the_model_does_so() {
+    // No merge leads to `ab`.
+    let draft = pieces()
+        .with("tokenizer.ggml.model", text("gpt2"))
+        .with("tokenizer.ggml.merges", texts(&[]));
+    for (pre, ids) in [
+        ("llama-bpe", vec![5]),
+        ("llama3", vec![5]),
+        ("tekken", vec![5]),
+        ("qwen2", vec![2, 3]),
+        ("smollm", vec![2, 3]),
+        ("gpt-2", vec![2, 3]),
+    ] {
+        let draft = draft.clone().with("tokenizer.ggml.pre", text(pre));
+        let draft = if pre == "qwen2" { every_byte(draft) } else { draft };
+        let tokenizer = draft.read().unwrap().tokenizer(&config(700, None)).unwrap();
+        assert_eq!(tokenizer.encode("ab"), Ok(ids), "{pre}");
+        let start =
+            if matches!(pre, "llama-bpe" | "llama3" | "tekken") { vec![1] } else { vec![] };
+        assert_eq!(tokenizer.start(Bos::Auto), Ok(start), "{pre}");
+    }
+}
+
+/// The same with the characters of a byte-level vocabulary, which normalising needs.
+fn every_byte(mut draft: Draft) -> Draft {
+    for (name, value) in &mut draft.entries {
+        let Meta::List(_, count, elements) = value else { continue };
+        for character in (0x21..=0x17e).filter_map(char::from_u32) {
+            if ['a', 'b'].contains(&character) {
+                continue;
+            }
+            match name.strip_prefix("tokenizer.ggml.").unwrap() {
+                "tokens" => elements.push(text(&character.to_string())),
+                "token_type" => elements.push(Meta::I32(1)),
+                "scores" => elements.push(Meta::F32(0.0)),
+                _ => continue,
+            }
+            *count += 1;
+        }
+    }
+    draft
+}
+
+#[test]
+fn lists_and_merges_without_end_are_refused() {
+    let key = "tokenizer.ggml.tokens";
+    let read = |draft: Draft| draft.read().unwrap().tokenizer(&config(600, None)).unwrap_err();
+    let long = "a".repeat(1 << 24);
+    let Error::Metadata { found, .. } = read(pieces().with(key, texts(&[&long]))) else {
+        panic!("the list is too long");
+    };
+    assert_eq!(found, "a list of 16777224 bytes");
+
+    // Every word of two letters up to length 16: each can be cut anywhere.
+    let words: Vec<String> = (1..=16)
+        .flat_map(|length: usize| (0..1_usize << length).map(move |word| (length, word)))
+        .map(|(length, word)| format!("{word:0length$b}"))
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let scores = Meta::List(6, words.len() as u64, vec![Meta::F32(0.0); words.len()]);
+    let draft = pieces().without("tokenizer.ggml.token_type");
+    let Error::Metadata { key: named, found, .. } =
+        read(draft.with(key, texts(&words)).with("tokenizer.ggml.scores", scores))
+    else {
+        panic!("there are too many merges");
+    };
+    assert_eq!(named, key);
+    assert!(found.starts_with("pieces of 10485"), "{found}");
 }
 
 #[test]

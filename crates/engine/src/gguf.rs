@@ -161,10 +161,12 @@ impl Gguf {
     ///
     /// # Examples
     ///
-    /// ```no_run
+    /// ```
     /// # use fewstep_engine::{Config, Error, Gguf};
-    /// let gguf = Gguf::open("model.gguf".as_ref())?;
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/gpt2.gguf");
+    /// let gguf = Gguf::open(file.as_ref())?;
     /// let config = Config::from_json(gguf.config_json()?.as_bytes())?;
+    /// assert_eq!((config.layers, config.heads, config.width), (1, 4, 32));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn config_json(&self) -> Result<String, Error> {
@@ -181,11 +183,14 @@ impl Gguf {
     ///
     /// # Examples
     ///
-    /// ```no_run
+    /// ```
     /// # use fewstep_engine::{Config, Error, Gguf};
-    /// let gguf = Gguf::open("model.gguf".as_ref())?;
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/gpt2.gguf");
+    /// let gguf = Gguf::open(file.as_ref())?;
     /// let config = Config::from_json(gguf.config_json()?.as_bytes())?;
-    /// let ids = gguf.tokenizer(&config)?.encode("The capital of France is")?;
+    /// let tokenizer = gguf.tokenizer(&config)?;
+    /// let ids = tokenizer.encode("The capital of France is")?;
+    /// assert_eq!(tokenizer.decode(&ids), "The capital of France is");
     /// # Ok::<(), Error>(())
     /// ```
     pub fn tokenizer(&self, config: &Config) -> Result<Tokenizer, Error> {
@@ -197,10 +202,11 @@ impl Gguf {
     ///
     /// # Examples
     ///
-    /// ```no_run
+    /// ```
     /// # use fewstep_engine::{Error, Gguf};
-    /// let gguf = Gguf::open("model.gguf".as_ref())?;
-    /// assert!(gguf.names().any(|name| name == "model.norm.weight"));
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/gpt2.gguf");
+    /// let gguf = Gguf::open(file.as_ref())?;
+    /// assert!(gguf.names().any(|name| name == "h.0.attn.c_attn.weight"));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -216,10 +222,11 @@ impl Gguf {
     ///
     /// # Examples
     ///
-    /// ```no_run
+    /// ```
     /// # use fewstep_engine::{Error, Gguf};
-    /// let gguf = Gguf::open("model.gguf".as_ref())?;
-    /// let scale = gguf.tensor("model.norm.weight", &[576])?;
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/gpt2.gguf");
+    /// let gguf = Gguf::open(file.as_ref())?;
+    /// assert_eq!(gguf.tensor("ln_f.weight", &[32])?.len(), 32);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn tensor(&self, name: &str, expected: &[usize]) -> Result<Vec<f32>, Error> {
@@ -254,11 +261,12 @@ impl Gguf {
     ///
     /// # Examples
     ///
-    /// ```no_run
+    /// ```
     /// # use fewstep_engine::{Error, Gguf};
-    /// let gguf = Gguf::open("model.gguf".as_ref())?;
-    /// let keys = gguf.matrix("model.layers.0.self_attn.k_proj.weight", [192, 576])?;
-    /// assert_eq!((keys.rows(), keys.columns()), (192, 576));
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/gpt2.gguf");
+    /// let gguf = Gguf::open(file.as_ref())?;
+    /// let up = gguf.matrix("h.0.mlp.c_fc.weight", [64, 32])?;
+    /// assert_eq!((up.rows(), up.columns()), (64, 32));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn matrix(&self, name: &str, expected: [usize; 2]) -> Result<QuantisedMatrix, Error> {

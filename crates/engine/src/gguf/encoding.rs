@@ -3,6 +3,7 @@
 //! In: the bytes of whole blocks. Out: `f32`, each rounded exactly as the format's reference code
 //! rounds it: products and sums in `f32`, in its order.
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 /// How the numbers of a tensor are packed.
@@ -135,7 +136,7 @@ impl Encoding {
     pub(crate) fn expand(self, blocks: &[u8], numbers: &mut [f32]) {
         match self {
             Self::F32 => each(blocks, numbers, |bytes, [x]| *x = f32::from_le_bytes(*bytes)),
-            Self::F16 => each(blocks, numbers, |bytes, [x]| *x = half_at::<2>(bytes, 0)),
+            Self::F16 => halves(blocks, numbers),
             Self::Bf16 => {
                 each(blocks, numbers, |bytes, [x]| *x = bf16::from_le_bytes(*bytes).to_f32());
             }
@@ -196,48 +197,69 @@ fn each<const BYTES: usize, const NUMBERS: usize>(
     }
 }
 
+/// Expands 16-bit numbers, many at a time where the processor can.
+fn halves(bytes: &[u8], numbers: &mut [f32]) {
+    for (bytes, numbers) in bytes.chunks(128).zip(numbers.chunks_mut(64)) {
+        let mut some = [f16::ZERO; 64];
+        let some = &mut some[..numbers.len()];
+        for (half, bytes) in some.iter_mut().zip(bytes.as_chunks().0) {
+            *half = f16::from_le_bytes(*bytes);
+        }
+        some.convert_to_f32_slice(numbers);
+    }
+}
+
 /// The 16-bit number at a place of a block.
 fn half_at<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// Number `index` of 32 that are packed in fours: the low halves of 16 bytes, then the high ones.
-fn nibble(bytes: &[u8], index: usize) -> u8 {
-    (bytes[index % 16] >> (4 * (index / 16))) & 15
+/// The 32 numbers that are packed in fours: the low halves of 16 bytes, then the high ones.
+fn nibbles(bytes: &[u8]) -> [u8; 32] {
+    let bytes = bytes.first_chunk::<16>().expect("a block holds 16 such bytes");
+    let mut levels = [0; 32];
+    let (low, high) = levels.split_at_mut(16);
+    for ((low, high), byte) in low.iter_mut().zip(high).zip(bytes) {
+        (*low, *high) = (byte & 15, byte >> 4);
+    }
+    levels
 }
 
-/// The fifth bit of number `index` of 32.
-fn fifth_bit(bits: &[u8], index: usize) -> u8 {
-    ((bits[index / 8] >> (index % 8)) & 1) << 4
+/// The fifth bits of 32 numbers, each in its place.
+fn fifth_bits(block: &[u8], at: usize) -> [u8; 32] {
+    let bits = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+    let mut fifth = [0; 32];
+    for (fifth, mask) in fifth.iter_mut().zip((0..32).map(|index| 1_u32 << index)) {
+        *fifth = u8::from(bits & mask != 0) << 4;
+    }
+    fifth
 }
 
 fn q4_0(block: &[u8; 18], numbers: &mut [f32; 32]) {
     let scale = half_at(block, 0);
-    for (index, number) in numbers.iter_mut().enumerate() {
-        *number = scale * (f32::from(nibble(&block[2..], index)) - 8.0);
+    for (number, level) in numbers.iter_mut().zip(nibbles(&block[2..])) {
+        *number = scale * (f32::from(level) - 8.0);
     }
 }
 
 fn q4_1(block: &[u8; 20], numbers: &mut [f32; 32]) {
     let (scale, offset) = (half_at(block, 0), half_at(block, 2));
-    for (index, number) in numbers.iter_mut().enumerate() {
-        *number = scale * f32::from(nibble(&block[4..], index)) + offset;
+    for (number, level) in numbers.iter_mut().zip(nibbles(&block[4..])) {
+        *number = scale * f32::from(level) + offset;
     }
 }
 
 fn q5_0(block: &[u8; 22], numbers: &mut [f32; 32]) {
-    let scale = half_at(block, 0);
-    for (index, number) in numbers.iter_mut().enumerate() {
-        let level = nibble(&block[6..], index) | fifth_bit(&block[2..6], index);
-        *number = scale * (f32::from(level) - 16.0);
+    let (scale, fifth) = (half_at(block, 0), fifth_bits(block, 2));
+    for ((number, level), fifth) in numbers.iter_mut().zip(nibbles(&block[6..])).zip(fifth) {
+        *number = scale * (f32::from(level | fifth) - 16.0);
     }
 }
 
 fn q5_1(block: &[u8; 24], numbers: &mut [f32; 32]) {
-    let (scale, offset) = (half_at(block, 0), half_at(block, 2));
-    for (index, number) in numbers.iter_mut().enumerate() {
-        let level = nibble(&block[8..], index) | fifth_bit(&block[4..8], index);
-        *number = scale * f32::from(level) + offset;
+    let (scale, offset, fifth) = (half_at(block, 0), half_at(block, 2), fifth_bits(block, 4));
+    for ((number, level), fifth) in numbers.iter_mut().zip(nibbles(&block[8..])).zip(fifth) {
+        *number = scale * f32::from(level | fifth) + offset;
     }
 }
 
@@ -248,42 +270,43 @@ fn q8_0(block: &[u8; 34], numbers: &mut [f32; 32]) {
     }
 }
 
-/// Number `index` of 256 that are packed in twos: four times 32 from 32 bytes, and again.
-fn pair(bytes: &[u8], index: usize) -> u8 {
-    (bytes[index / 128 * 32 + index % 32] >> (2 * (index / 32 % 4))) & 3
-}
-
-/// Number `index` of 256 that are packed in fours: twice 32 from 32 bytes, four times.
-fn half_byte(bytes: &[u8], index: usize) -> u8 {
-    (bytes[index / 64 * 32 + index % 32] >> (4 * (index / 32 % 2))) & 15
-}
-
-/// One bit for number `index` of 256: bit 0 of 32 bytes, then bit 1, and so on.
-fn single_bit(bytes: &[u8], index: usize) -> u8 {
-    (bytes[index % 32] >> (index / 32)) & 1
+/// `WIDTH` bits from each of 32 bytes, for one of the 8 groups of 32 numbers in a block: the
+/// groups take turns with the bits of the same bytes before the next 32 bytes come.
+fn group_bits<const WIDTH: usize>(bytes: &[u8], group: usize) -> [u8; 32] {
+    let turns = 8 / WIDTH;
+    let bytes: &[u8; 32] = bytes[group / turns * 32..].first_chunk().expect("a block has them");
+    let (shift, mask) = (WIDTH * (group % turns), (1 << WIDTH) - 1);
+    std::array::from_fn(|index| (bytes[index] >> shift) & mask)
 }
 
 fn q2_k(block: &[u8; 84], numbers: &mut [f32; 256]) {
     let (scale, offset) = (half_at(block, 80), half_at(block, 82));
-    for (group, numbers) in numbers.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let scale = scale * f32::from(block[group] & 15);
-        let offset = offset * f32::from(block[group] >> 4);
-        for (index, number) in numbers.iter_mut().enumerate() {
-            *number = scale * f32::from(pair(&block[16..80], 16 * group + index)) - offset;
+    for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let levels = group_bits::<2>(&block[16..80], group);
+        for (half, numbers) in numbers.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let own = block[2 * group + half];
+            let (scale, offset) = (scale * f32::from(own & 15), offset * f32::from(own >> 4));
+            for (number, &level) in numbers.iter_mut().zip(&levels[16 * half..]) {
+                *number = scale * f32::from(level) - offset;
+            }
         }
     }
 }
 
 fn q3_k(block: &[u8; 110], numbers: &mut [f32; 256]) {
     let (scale, scales) = (half_at(block, 108), &block[96..108]);
-    for (group, numbers) in numbers.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let low = (scales[group % 8] >> (4 * (group / 8))) & 15;
-        let high = (scales[8 + group % 4] >> (2 * (group / 4))) & 3;
-        let scale = scale * (f32::from(low | (high << 4)) - 32.0);
-        for (index, number) in numbers.iter_mut().enumerate() {
-            let index = 16 * group + index;
-            let level = pair(&block[32..96], index) | (single_bit(&block[..32], index) << 2);
-            *number = scale * (f32::from(level) - 4.0);
+    for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let low = group_bits::<2>(&block[32..96], group);
+        let high = group_bits::<1>(&block[..32], group);
+        let levels: [u8; 32] = std::array::from_fn(|index| low[index] | (high[index] << 2));
+        for (half, numbers) in numbers.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let group = 2 * group + half;
+            let low = (scales[group % 8] >> (4 * (group / 8))) & 15;
+            let high = (scales[8 + group % 4] >> (2 * (group / 4))) & 3;
+            let scale = scale * (f32::from(low | (high << 4)) - 32.0);
+            for (number, &level) in numbers.iter_mut().zip(&levels[16 * half..]) {
+                *number = scale * (f32::from(level) - 4.0);
+            }
         }
     }
 }
@@ -305,8 +328,8 @@ fn q4_k(block: &[u8; 144], numbers: &mut [f32; 256]) {
     for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (own_scale, own_offset) = group_scale(&block[4..16], group);
         let (scale, offset) = (scale * own_scale, offset * own_offset);
-        for (index, number) in numbers.iter_mut().enumerate() {
-            *number = scale * f32::from(half_byte(&block[16..], 32 * group + index)) - offset;
+        for (number, level) in numbers.iter_mut().zip(group_bits::<4>(&block[16..], group)) {
+            *number = scale * f32::from(level) - offset;
         }
     }
 }
@@ -316,24 +339,29 @@ fn q5_k(block: &[u8; 176], numbers: &mut [f32; 256]) {
     for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (own_scale, own_offset) = group_scale(&block[4..16], group);
         let (scale, offset) = (scale * own_scale, offset * own_offset);
-        for (index, number) in numbers.iter_mut().enumerate() {
-            let index = 32 * group + index;
-            let level =
-                half_byte(&block[48..], index) | (single_bit(&block[16..48], index) << 4);
-            *number = scale * f32::from(level) - offset;
+        let low = group_bits::<4>(&block[48..], group);
+        let high = group_bits::<1>(&block[16..48], group);
+        for ((number, low), high) in numbers.iter_mut().zip(low).zip(high) {
+            *number = scale * f32::from(low | (high << 4)) - offset;
         }
     }
 }
 
 fn q6_k(block: &[u8; 210], numbers: &mut [f32; 256]) {
     let (scale, scales) = (half_at(block, 208), &block[192..208]);
-    for (group, numbers) in numbers.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let scale = scale * f32::from(scales[group].cast_signed());
-        for (index, number) in numbers.iter_mut().enumerate() {
-            let index = 16 * group + index;
-            let low = (block[index / 128 * 64 + index % 64] >> (4 * (index / 64 % 2))) & 15;
-            let level = low | (pair(&block[128..192], index) << 4);
-            *number = scale * (f32::from(level) - 32.0);
+    for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        // Here two groups share the low halves of 64 bytes before the high ones follow.
+        let low: &[u8; 32] = block[group / 4 * 64 + group % 2 * 32..]
+            .first_chunk()
+            .expect("a block has 128 such bytes");
+        let (shift, high) = (4 * (group / 2 % 2), group_bits::<2>(&block[128..192], group));
+        let levels: [u8; 32] =
+            std::array::from_fn(|index| ((low[index] >> shift) & 15) | (high[index] << 4));
+        for (half, numbers) in numbers.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let scale = scale * f32::from(scales[2 * group + half].cast_signed());
+            for (number, &level) in numbers.iter_mut().zip(&levels[16 * half..]) {
+                *number = scale * (f32::from(level) - 32.0);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! In: queries, keys and values by head. Out: probabilities and mixed values, and the adjoints
 //! of all three. There is no mask and no padding: what a token may not see is never multiplied.
 
+use crate::config::Config;
 use crate::layout::Layout;
 use crate::ops::{View, ViewMut, Write, product, softmax, softmax_adjoint};
 use crate::real::Real;
@@ -48,12 +49,39 @@ impl Group {
     }
 }
 
+/// How many heads of which width there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadCounts {
+    /// Heads that queries have.
+    pub(crate) heads: usize,
+    /// Heads that keys and values have; each serves as many query heads, side by side.
+    pub(crate) key_value_heads: usize,
+    pub(crate) head_width: usize,
+}
+
+impl HeadCounts {
+    pub(crate) fn of(config: &Config) -> Self {
+        let (heads, key_value_heads) = (config.heads, config.key_value_heads());
+        Self { heads, key_value_heads, head_width: config.head_width() }
+    }
+
+    /// The query heads that a key-value head serves.
+    pub(crate) fn served_by(&self, key_value_head: usize) -> Range<usize> {
+        let group = self.heads / self.key_value_heads;
+        key_value_head * group..(key_value_head + 1) * group
+    }
+
+    /// The key-value head that serves a query head.
+    fn serving(&self, head: usize) -> usize {
+        head / (self.heads / self.key_value_heads)
+    }
+}
+
 /// Who looks at what, for one kind of layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttentionPlan {
     groups: Vec<Group>,
-    heads: usize,
-    head_width: usize,
+    counts: HeadCounts,
     /// Rows of the queries and of the keys.
     queries: usize,
     keys: usize,
@@ -61,8 +89,8 @@ pub(crate) struct AttentionPlan {
     size: usize,
 }
 
-/// What attention had: `queries [query rows, width]`, `keys` and `values [rows, width]`, and the
-/// probabilities it made of them.
+/// What attention had: `queries [query rows, heads · head width]`, `keys` and `values [rows,
+/// key-value heads · head width]`, and the probabilities it made of them.
 #[derive(Clone, Copy)]
 pub(crate) struct Heads<'a, R> {
     pub(crate) queries: &'a [R],
@@ -73,28 +101,27 @@ pub(crate) struct Heads<'a, R> {
 
 impl AttentionPlan {
     /// Every token asks.
-    pub(crate) fn everywhere(layout: &Layout, heads: usize, head_width: usize) -> Self {
+    pub(crate) fn everywhere(layout: &Layout, counts: HeadCounts) -> Self {
         let groups = layout.segments().iter().map(|segment| {
             let mut spans = segment.ancestors.clone();
             spans.push(segment.rows.clone());
             (segment.rows.clone(), spans, true)
         });
-        Self::new(groups, [layout.rows(), layout.rows()], heads, head_width)
+        Self::new(groups, [layout.rows(), layout.rows()], counts)
     }
 
     /// Only the last token of each sequence asks: query row `i` belongs to sequence `i`.
-    pub(crate) fn at_readouts(layout: &Layout, heads: usize, head_width: usize) -> Self {
+    pub(crate) fn at_readouts(layout: &Layout, counts: HeadCounts) -> Self {
         let sequences = layout.sequences();
         let groups = (0..sequences)
             .map(|sequence| (sequence..sequence + 1, layout.seen_by(sequence), false));
-        Self::new(groups, [sequences, layout.rows()], heads, head_width)
+        Self::new(groups, [sequences, layout.rows()], counts)
     }
 
     fn new(
         parts: impl Iterator<Item = (Range<usize>, Vec<Range<usize>>, bool)>,
         [queries, keys]: [usize; 2],
-        heads: usize,
-        head_width: usize,
+        counts: HeadCounts,
     ) -> Self {
         let mut offset = 0;
         let groups = parts
@@ -105,12 +132,12 @@ impl AttentionPlan {
                 group
             })
             .collect();
-        Self { groups, heads, head_width, queries, keys, size: offset }
+        Self { groups, counts, queries, keys, size: offset }
     }
 
     /// Number of probabilities.
     pub(crate) fn probabilities(&self) -> usize {
-        self.heads * self.size
+        self.counts.heads * self.size
     }
 
     /// Number of query rows.
@@ -125,7 +152,7 @@ impl AttentionPlan {
 
     /// What one query attends to: its probabilities, head by head.
     pub(crate) fn row<'a, R>(&self, probabilities: &'a [R], query: usize) -> Vec<&'a [R]> {
-        (0..self.heads).map(|head| self.head_row(probabilities, query, head)).collect()
+        (0..self.counts.heads).map(|head| self.head_row(probabilities, query, head)).collect()
     }
 
     /// What one query of one head attends to: a probability for each key that it sees.
@@ -134,7 +161,7 @@ impl AttentionPlan {
         let group = self.groups.partition_point(|group| group.queries.end <= query);
         let group = &self.groups[group];
         let index = query - group.queries.start;
-        let part = &probabilities[group.probabilities(self.heads, head)];
+        let part = &probabilities[group.probabilities(self.counts.heads, head)];
         &part[index * group.keys..][..group.seen(index)]
     }
 
@@ -148,8 +175,8 @@ impl AttentionPlan {
         sources: Option<&[usize]>,
     ) {
         for group in &self.groups {
-            for head in 0..self.heads {
-                let target = &mut target[group.probabilities(self.heads, head)];
+            for head in 0..self.counts.heads {
+                let target = &mut target[group.probabilities(self.counts.heads, head)];
                 for (query, row) in
                     group.queries.clone().zip(target.chunks_exact_mut(group.keys))
                 {
@@ -163,38 +190,47 @@ impl AttentionPlan {
         }
     }
 
-    /// Numbers per row, all heads together.
-    pub(crate) fn width(&self) -> usize {
-        self.heads * self.head_width
+    /// A query head's columns of a buffer `[query rows, heads · head width]`.
+    fn of_query<'a, R>(&self, values: &'a [R], head: usize) -> View<'a, R> {
+        let HeadCounts { heads, head_width, .. } = self.counts;
+        let columns = head * head_width..(head + 1) * head_width;
+        View::new(values, self.queries, heads * head_width).columns(columns)
     }
 
-    fn columns(&self, head: usize) -> Range<usize> {
-        head * self.head_width..(head + 1) * self.head_width
+    fn of_query_mut<'a, R>(&self, values: &'a mut [R], head: usize) -> ViewMut<'a, R> {
+        let HeadCounts { heads, head_width, .. } = self.counts;
+        let columns = head * head_width..(head + 1) * head_width;
+        ViewMut::new(values, self.queries, heads * head_width).columns(columns)
     }
 
-    /// A head's columns of a buffer `[rows, width]`.
-    fn view<'a, R>(&self, values: &'a [R], head: usize, rows: usize) -> View<'a, R> {
-        View::new(values, rows, self.width()).columns(self.columns(head))
+    /// The columns of a buffer `[rows, key-value heads · head width]` that serve a query head.
+    fn of_key<'a, R>(&self, values: &'a [R], head: usize) -> View<'a, R> {
+        let HeadCounts { key_value_heads, head_width, .. } = self.counts;
+        let first = self.counts.serving(head) * head_width;
+        let view = View::new(values, self.keys, key_value_heads * head_width);
+        view.columns(first..first + head_width)
     }
 
-    fn view_mut<'a, R>(&self, values: &'a mut [R], head: usize, rows: usize) -> ViewMut<'a, R> {
-        ViewMut::new(values, rows, self.width()).columns(self.columns(head))
+    fn of_key_mut<'a, R>(&self, values: &'a mut [R], head: usize) -> ViewMut<'a, R> {
+        let HeadCounts { key_value_heads, head_width, .. } = self.counts;
+        let first = self.counts.serving(head) * head_width;
+        let view = ViewMut::new(values, self.keys, key_value_heads * head_width);
+        view.columns(first..first + head_width)
     }
 
     /// One over the square root of the head width.
     fn scale<R: Real>(&self) -> R {
-        R::of(1.0 / (self.head_width as f64).sqrt())
+        R::of(1.0 / (self.counts.head_width as f64).sqrt())
     }
 
     /// How much each query attends to each key it sees: `softmax(q·k/√width)`.
     pub(crate) fn attend<R: Real>(&self, queries: &[R], keys: &[R], probabilities: &mut [R]) {
         for group in &self.groups {
-            for head in 0..self.heads {
-                let scores = &mut probabilities[group.probabilities(self.heads, head)];
-                let queries =
-                    self.view(queries, head, self.queries).rows(group.queries.clone());
+            for head in 0..self.counts.heads {
+                let scores = &mut probabilities[group.probabilities(self.counts.heads, head)];
+                let queries = self.of_query(queries, head).rows(group.queries.clone());
                 for (span, columns) in group.parts() {
-                    let keys = self.view(keys, head, self.keys).rows(span).transposed();
+                    let keys = self.of_key(keys, head).rows(span).transposed();
                     let target = ViewMut::new(scores, group.queries.len(), group.keys);
                     product(Write::Over, target.columns(columns), queries, keys, self.scale());
                 }
@@ -207,16 +243,16 @@ impl AttentionPlan {
         }
     }
 
-    /// Values averaged with the probabilities: `mixed [query rows, width]`.
+    /// Values averaged with the probabilities: `mixed [query rows, heads · head width]`.
     pub(crate) fn mix<R: Real>(&self, probabilities: &[R], values: &[R], mixed: &mut [R]) {
         for group in &self.groups {
-            for head in 0..self.heads {
-                let weights = &probabilities[group.probabilities(self.heads, head)];
+            for head in 0..self.counts.heads {
+                let weights = &probabilities[group.probabilities(self.counts.heads, head)];
                 let weights = View::new(weights, group.queries.len(), group.keys);
                 let mut write = Write::Over;
                 for (span, columns) in group.parts() {
-                    let values = self.view(values, head, self.keys).rows(span);
-                    let target = self.view_mut(mixed, head, self.queries);
+                    let values = self.of_key(values, head).rows(span);
+                    let target = self.of_query_mut(mixed, head);
                     let target = target.rows(group.queries.clone());
                     product(write, target, weights.columns(columns), values, R::ONE);
                     write = Write::Add;
@@ -225,7 +261,7 @@ impl AttentionPlan {
         }
     }
 
-    /// The adjoint of the values, `[rows, width]`, from that of the mixed values.
+    /// The adjoint of the values, over all heads that they serve, from that of the mixed values.
     pub(crate) fn adjoint_of_values<R: Real>(
         &self,
         probabilities: &[R],
@@ -234,12 +270,12 @@ impl AttentionPlan {
     ) {
         values.fill(R::ZERO);
         for group in &self.groups {
-            for head in 0..self.heads {
-                let weights = &probabilities[group.probabilities(self.heads, head)];
+            for head in 0..self.counts.heads {
+                let weights = &probabilities[group.probabilities(self.counts.heads, head)];
                 let weights = View::new(weights, group.queries.len(), group.keys);
-                let mixed = self.view(mixed, head, self.queries).rows(group.queries.clone());
+                let mixed = self.of_query(mixed, head).rows(group.queries.clone());
                 for (span, columns) in group.parts() {
-                    let target = self.view_mut(values, head, self.keys).rows(span);
+                    let target = self.of_key_mut(values, head).rows(span);
                     let weights = weights.columns(columns).transposed();
                     product(Write::Add, target, weights, mixed, R::ONE);
                 }
@@ -260,12 +296,13 @@ impl AttentionPlan {
         keys.fill(R::ZERO);
         for group in &self.groups {
             let count = group.queries.len();
-            for head in 0..self.heads {
-                let weights = &inputs.probabilities[group.probabilities(self.heads, head)];
+            for head in 0..self.counts.heads {
+                let weights =
+                    &inputs.probabilities[group.probabilities(self.counts.heads, head)];
                 let scores = &mut scratch[..weights.len()];
-                let outer = self.view(mixed, head, self.queries).rows(group.queries.clone());
+                let outer = self.of_query(mixed, head).rows(group.queries.clone());
                 for (span, columns) in group.parts() {
-                    let values = self.view(inputs.values, head, self.keys).rows(span);
+                    let values = self.of_key(inputs.values, head).rows(span);
                     let target = ViewMut::new(scores, count, group.keys).columns(columns);
                     product(Write::Over, target, outer, values.transposed(), R::ONE);
                 }
@@ -287,14 +324,14 @@ impl AttentionPlan {
         (queries, keys): (&mut [R], &mut [R]),
     ) {
         let scores = View::new(scores, group.queries.len(), group.keys);
-        let asking = self.view(inputs.queries, head, self.queries).rows(group.queries.clone());
+        let asking = self.of_query(inputs.queries, head).rows(group.queries.clone());
         let mut write = Write::Over;
         for (span, columns) in group.parts() {
             let part = scores.columns(columns);
-            let seen = self.view(inputs.keys, head, self.keys).rows(span.clone());
-            let target = self.view_mut(queries, head, self.queries);
+            let seen = self.of_key(inputs.keys, head).rows(span.clone());
+            let target = self.of_query_mut(queries, head);
             product(write, target.rows(group.queries.clone()), part, seen, R::ONE);
-            let target = self.view_mut(keys, head, self.keys).rows(span);
+            let target = self.of_key_mut(keys, head).rows(span);
             product(Write::Add, target, part.transposed(), asking, R::ONE);
             write = Write::Add;
         }

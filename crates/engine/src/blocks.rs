@@ -1,8 +1,11 @@
 //! Which groups of weights an update may move: their names, and how people choose them.
 //!
 //! A block is a matrix of the model or the part of it that belongs to one attention head. Its
-//! name is `kind.layer.head` or, for the MLP, `kind.layer`, counted from 0.
+//! name is `kind.layer.head` or, for the MLP, `kind.layer`, counted from 0. Where several query
+//! heads share keys and values, the head of a `value` or `key` block is the key-value head, that
+//! of a `query` or `output` block the query head.
 
+use crate::config::Config;
 use crate::error::Error;
 use std::fmt;
 use std::ops::Range;
@@ -23,18 +26,20 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockKind {
-    /// `W_V` of one head: what an attended token passes on.
+    /// `W_V` of one key-value head: what an attended token passes on.
     Value,
-    /// `W_O` of one head: how a head's result enters the stream.
+    /// `W_O` of one query head: how a head's result enters the stream.
     Output,
-    /// `W_Q` of one head: what a token looks for.
+    /// `W_Q` of one query head: what a token looks for.
     Query,
-    /// `W_K` of one head: what a token is found by.
+    /// `W_K` of one key-value head: what a token is found by.
     Key,
     /// The matrix into an MLP.
     MlpUp,
     /// The matrix out of an MLP.
     MlpDown,
+    /// The matrix into the gate of an MLP that has one.
+    MlpGate,
 }
 
 impl BlockKind {
@@ -45,8 +50,15 @@ impl BlockKind {
     /// ```
     /// assert_eq!(fewstep_engine::BlockKind::ALL[5].to_string(), "mlp-down");
     /// ```
-    pub const ALL: [Self; 6] =
-        [Self::Value, Self::Output, Self::Query, Self::Key, Self::MlpUp, Self::MlpDown];
+    pub const ALL: [Self; 7] = [
+        Self::Value,
+        Self::Output,
+        Self::Query,
+        Self::Key,
+        Self::MlpUp,
+        Self::MlpDown,
+        Self::MlpGate,
+    ];
 
     /// Whether there is one block per head.
     ///
@@ -59,10 +71,10 @@ impl BlockKind {
     /// ```
     #[must_use]
     pub fn per_head(self) -> bool {
-        !matches!(self, Self::MlpUp | Self::MlpDown)
+        !matches!(self, Self::MlpUp | Self::MlpDown | Self::MlpGate)
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Value => "value",
             Self::Output => "output",
@@ -70,6 +82,7 @@ impl BlockKind {
             Self::Key => "key",
             Self::MlpUp => "mlp-up",
             Self::MlpDown => "mlp-down",
+            Self::MlpGate => "mlp-gate",
         }
     }
 }
@@ -183,11 +196,8 @@ impl BlockId {
     }
 
     /// The rows and columns of the matrix `[in, out]` that the block takes.
-    pub(crate) fn place(
-        &self,
-        (inputs, outputs): (usize, usize),
-        head_width: usize,
-    ) -> (Range<usize>, Range<usize>) {
+    pub(crate) fn place(&self, config: &Config) -> (Range<usize>, Range<usize>) {
+        let ((inputs, outputs), head_width) = (config.shape(self.kind), config.head_width());
         match self.head {
             None => (0..inputs, 0..outputs),
             Some(head) => {
@@ -200,6 +210,12 @@ impl BlockId {
             }
         }
     }
+}
+
+/// Number of weights of a block.
+pub(crate) fn block_size(config: &Config, block: &BlockId) -> usize {
+    let (rows, columns) = block.place(config);
+    rows.len() * columns.len()
 }
 
 impl fmt::Display for BlockId {
@@ -234,37 +250,48 @@ impl FromStr for BlockId {
 /// The blocks that a choice such as `value@last4` or `query,key@0..2` names.
 ///
 /// Kinds are separated by commas. Layers are `all`, `lastN`, or `A..B` without `B`. The order is
-/// that of the kinds, then of layers, then of heads.
+/// that of the kinds, then of layers, then of heads. Values and keys have one block per key-value
+/// head of the model, queries and outputs one per query head.
 ///
 /// # Errors
 ///
 /// [`Error::BadChoice`] without exactly one `@`, [`Error::UnknownKind`], [`Error::BadLayers`],
-/// and [`Error::DuplicateBlock`] if a kind is named twice.
+/// [`Error::NoGate`] for `mlp-gate` in a model without gates, and [`Error::DuplicateBlock`] if a
+/// kind is named twice.
 ///
 /// # Examples
 ///
 /// ```
-/// use fewstep_engine::{Error, choose_blocks};
+/// use fewstep_engine::{Config, Error, choose_blocks};
 ///
-/// let blocks = choose_blocks("value,mlp-up@last1", 6, 2)?;
+/// // Two query heads share one head of keys and values.
+/// let config = Config::from_json(
+///     br#"{"model_type": "llama", "num_hidden_layers": 6, "num_attention_heads": 2,
+///          "num_key_value_heads": 1, "hidden_size": 8, "intermediate_size": 12,
+///          "max_position_embeddings": 8, "vocab_size": 256}"#,
+/// )?;
+/// let blocks = choose_blocks("value,output,mlp-up@last1", &config)?;
 /// let names: Vec<String> = blocks.iter().map(ToString::to_string).collect();
-/// assert_eq!(names, ["value.5.0", "value.5.1", "mlp-up.5"]);
+/// assert_eq!(names, ["value.5.0", "output.5.0", "output.5.1", "mlp-up.5"]);
 /// # Ok::<(), Error>(())
 /// ```
-pub fn choose_blocks(choice: &str, layers: usize, heads: usize) -> Result<Vec<BlockId>, Error> {
+pub fn choose_blocks(choice: &str, config: &Config) -> Result<Vec<BlockId>, Error> {
     let bad = || Error::BadChoice { found: choice.to_owned() };
     let (kinds, chosen) = choice.split_once('@').ok_or_else(bad)?;
     if chosen.contains('@') {
         return Err(bad());
     }
-    let chosen = choose_layers(chosen, layers)?;
+    let chosen = choose_layers(chosen, config.layers)?;
     let mut blocks = Vec::new();
     for kind in kinds.split(',') {
         let kind: BlockKind = kind.trim().parse()?;
+        if !config.has(kind) {
+            return Err(Error::NoGate { block: kind.to_string() });
+        }
         for layer in chosen.clone() {
-            match BlockId::of_layer(kind, layer) {
-                Some(block) => blocks.push(block),
-                None => blocks.extend((0..heads).map(|head| BlockId {
+            match config.heads_of(kind) {
+                None => blocks.push(BlockId { kind, layer, head: None }),
+                Some(heads) => blocks.extend((0..heads).map(|head| BlockId {
                     kind,
                     layer,
                     head: Some(head),
@@ -291,8 +318,26 @@ fn choose_layers(text: &str, layers: usize) -> Result<Range<usize>, Error> {
     if range.is_empty() || range.end > layers { Err(bad()) } else { Ok(range) }
 }
 
+/// `Err` unless there are blocks, each once, and a model of these sizes has them.
+pub(crate) fn check_blocks(config: &Config, blocks: &[BlockId]) -> Result<(), Error> {
+    if blocks.is_empty() {
+        return Err(Error::Empty { quantity: "list of blocks" });
+    }
+    for block in blocks {
+        if !config.has(block.kind) {
+            return Err(Error::NoGate { block: block.to_string() });
+        }
+        let heads = config.heads_of(block.kind).unwrap_or(config.heads);
+        let layers = config.layers;
+        if block.layer >= layers || block.head.is_some_and(|head| head >= heads) {
+            return Err(Error::NoSuchBlock { block: block.to_string(), layers, heads });
+        }
+    }
+    check_distinct(blocks)
+}
+
 /// `Err(Error::DuplicateBlock)` if a block is there twice.
-pub(crate) fn check_distinct(blocks: &[BlockId]) -> Result<(), Error> {
+fn check_distinct(blocks: &[BlockId]) -> Result<(), Error> {
     let mut sorted = blocks.to_vec();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -305,22 +350,73 @@ pub(crate) fn check_distinct(blocks: &[BlockId]) -> Result<(), Error> {
 mod tests {
     use super::*;
 
+    /// A model with so many layers and heads, gated and with fewer key-value heads or not.
+    fn config(layers: usize, heads: usize, gated: bool) -> Config {
+        let json = if gated {
+            format!(
+                r#"{{"model_type": "llama", "num_hidden_layers": {layers}, "hidden_size": 24,
+                     "num_attention_heads": {heads}, "num_key_value_heads": {},
+                     "intermediate_size": 8, "max_position_embeddings": 8, "vocab_size": 9}}"#,
+                heads / 2
+            )
+        } else {
+            format!(
+                r#"{{"model_type": "gpt2", "n_layer": {layers}, "n_head": {heads},
+                     "n_embd": 24, "n_ctx": 8, "vocab_size": 9}}"#
+            )
+        };
+        Config::from_json(json.as_bytes()).unwrap()
+    }
+
     #[test]
     fn names_read_back_as_the_blocks_they_name() {
         for kind in BlockKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        for choice in ["value,output,query,key,mlp-up,mlp-down@all", "key@1..3"] {
-            for block in choose_blocks(choice, 11, 12).unwrap() {
+        for choice in ["value,output,query,key,mlp-up,mlp-down,mlp-gate@all", "key@1..3"] {
+            for block in choose_blocks(choice, &config(11, 12, true)).unwrap() {
                 assert_eq!(block.to_string().parse(), Ok(block));
             }
         }
     }
 
+    /// Values and keys are counted by key-value head, queries and outputs by query head.
+    #[test]
+    fn heads_are_those_that_a_kind_has() {
+        let counts = |kind: &str, gated: bool| {
+            choose_blocks(&format!("{kind}@last1"), &config(2, 6, gated)).unwrap().len()
+        };
+        for (kind, grouped) in [("value", 3), ("key", 3), ("query", 6), ("output", 6)] {
+            assert_eq!((counts(kind, true), counts(kind, false)), (grouped, 6), "{kind}");
+        }
+        let block = |name: &str| -> BlockId { name.parse().unwrap() };
+        let grouped = config(2, 6, true);
+        assert_eq!(check_blocks(&grouped, &[block("value.1.2"), block("query.1.5")]), Ok(()));
+        for (name, heads) in [("value.1.3", 3), ("key.0.3", 3), ("output.0.6", 6)] {
+            let refused = check_blocks(&grouped, &[block(name)]);
+            let (block, layers) = (name.to_owned(), 2);
+            assert_eq!(refused, Err(Error::NoSuchBlock { block, layers, heads }));
+        }
+    }
+
+    #[test]
+    fn a_gate_is_refused_where_there_is_none() {
+        let (plain, gated) = (config(2, 2, false), config(2, 2, true));
+        let names = |config| choose_blocks("mlp-gate@all", config).map(|all| all.len());
+        assert_eq!(names(&gated), Ok(2));
+        assert_eq!(names(&plain), Err(Error::NoGate { block: "mlp-gate".to_owned() }));
+        let refused = check_blocks(&plain, &["mlp-gate.1".parse().unwrap()]);
+        assert_eq!(refused, Err(Error::NoGate { block: "mlp-gate.1".to_owned() }));
+    }
+
     #[test]
     fn choices_name_layers_from_either_end() {
         let layers = |choice: &str| -> Vec<usize> {
-            choose_blocks(choice, 5, 1).unwrap().iter().map(BlockId::layer).collect()
+            choose_blocks(choice, &config(5, 1, false))
+                .unwrap()
+                .iter()
+                .map(BlockId::layer)
+                .collect()
         };
         assert_eq!(layers("value@all"), [0, 1, 2, 3, 4]);
         assert_eq!(layers("value@last2"), [3, 4]);
@@ -337,16 +433,16 @@ mod tests {
         for layers in
             ["", "last0", "last6", "3..3", "4..2", "0..6", "2", "lastx", "..", "-1..2"]
         {
-            let refused = choose_blocks(&format!("value@{layers}"), 5, 2);
+            let refused = choose_blocks(&format!("value@{layers}"), &config(5, 2, false));
             assert_eq!(refused, Err(Error::BadLayers { found: layers.to_owned(), layers: 5 }));
         }
         for choice in ["value", "value@all@all", ""] {
-            let refused = choose_blocks(choice, 5, 2);
+            let refused = choose_blocks(choice, &config(5, 2, false));
             assert_eq!(refused, Err(Error::BadChoice { found: choice.to_owned() }));
         }
-        let refused = choose_blocks("values@all", 5, 2);
+        let refused = choose_blocks("values@all", &config(5, 2, false));
         assert_eq!(refused, Err(Error::UnknownKind { found: "values".to_owned() }));
-        let refused = choose_blocks("key,key@last1", 5, 2);
+        let refused = choose_blocks("key,key@last1", &config(5, 2, false));
         assert_eq!(refused, Err(Error::DuplicateBlock { block: "key.4.0".to_owned() }));
     }
 }

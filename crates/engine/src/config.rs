@@ -1,33 +1,45 @@
 //! The shape of a model, as its `config.json` gives it.
 //!
-//! In: the Hugging Face configuration of the GPT-2 family. Out: [`Config`], checked. What would
-//! change the numbers and is not implemented is refused by name; what only concerns training
-//! (dropout, initialisation) is not looked at.
+//! In: the Hugging Face configuration of the GPT-2 or the Llama family. Out: [`Config`], checked.
+//! What would change the numbers and is not implemented is refused by name; what only concerns
+//! training (dropout, initialisation) is not looked at. Other files ask [`Config`] for the parts
+//! of a model, never for its family.
 
+use crate::blocks::BlockKind;
 use crate::error::Error;
 use crate::files;
+use crate::matrix::Order;
+use crate::ops::NormKind;
+use crate::rotary::Rotary;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::Path;
+
+mod family;
+mod gpt2;
+mod llama;
+
+pub use family::{Family, Llama, Variant};
 
 /// The longest `config.json` that is read.
 const LONGEST: u64 = 1 << 20;
 
 const FILE: &str = "config.json";
 
-/// The sizes of a model of the GPT-2 family.
+/// The sizes and parts of a model.
 ///
-/// | name | in `config.json` | meaning | range |
+/// | name | in `config.json` (GPT-2; Llama) | meaning | range |
 /// |---|---|---|---|
-/// | `layers` | `n_layer` | Transformer blocks | 1 to 1024 |
-/// | `heads` | `n_head` | attention heads per layer | divides `width` |
-/// | `width` | `n_embd` | numbers per token between layers | 1 to 65536 |
-/// | `inner` | `n_inner`, null for `4 · width` | numbers inside an MLP | 1 to 262144 |
-/// | `positions` | `n_positions` or `n_ctx` | longest sequence | 1 to 1048576 |
+/// | `layers` | `n_layer`; `num_hidden_layers` | Transformer blocks | 1 to 1024 |
+/// | `heads` | `n_head`; `num_attention_heads` | attention heads per layer | divides `width`, or the head width is given |
+/// | `width` | `n_embd`; `hidden_size` | numbers per token between layers | 1 to 65536 |
+/// | `inner` | `n_inner`, null for `4 · width`; `intermediate_size` | numbers inside an MLP | 1 to 262144 |
+/// | `positions` | `n_positions` or `n_ctx`; `max_position_embeddings` | longest sequence | 1 to 1048576 |
 /// | `vocabulary` | `vocab_size` | number of token ids | 1 to 4194304 |
-/// | `norm_epsilon` | `layer_norm_epsilon`, 1e-5 | added to the variance in layer norms | over 0, at most 1 |
-/// | `tied` | `tie_word_embeddings`, true | output embedding is the token embedding | |
+/// | `norm_epsilon` | `layer_norm_epsilon`, 1e-5; `rms_norm_eps`, 1e-6 | added to the mean square in norms | over 0, at most 1 |
+/// | `tied` | `tie_word_embeddings`, true; false | output embedding is the token embedding | |
 /// | `bos` | `bos_token_id` | token that may start a text | |
+/// | `family` | `model_type` | which parts the layers are made of | |
 ///
 /// # Examples
 ///
@@ -39,6 +51,13 @@ const FILE: &str = "config.json";
 ///          "n_positions": 1024, "vocab_size": 50257}"#,
 /// )?;
 /// assert_eq!((config.head_width(), config.inner, config.tied), (64, 3072, true));
+///
+/// let config = Config::from_json(
+///     br#"{"model_type": "llama", "num_hidden_layers": 30, "num_attention_heads": 9,
+///          "num_key_value_heads": 3, "hidden_size": 576, "intermediate_size": 1536,
+///          "max_position_embeddings": 8192, "vocab_size": 49152, "rope_theta": 100000}"#,
+/// )?;
+/// assert_eq!((config.head_width(), config.key_value_heads()), (64, 3));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -55,47 +74,25 @@ pub struct Config {
     pub positions: usize,
     /// Number of token ids.
     pub vocabulary: usize,
-    /// What layer norms add to the variance.
+    /// What norms add to the variance or mean square.
     pub norm_epsilon: f64,
     /// Whether the output embedding is the token embedding.
     pub tied: bool,
     /// The token that may start a text.
     pub bos: Option<u32>,
+    /// Which parts the layers are made of.
+    pub family: Family,
 }
 
-/// The settings of `config.json` that change what a model computes.
+/// The setting that says which family a configuration belongs to.
 #[derive(Deserialize)]
-struct Settings {
+struct Kind {
     #[serde(default)]
     model_type: Value,
-    #[serde(default)]
-    architectures: Value,
-    #[serde(default)]
-    activation_function: Value,
-    #[serde(default)]
-    scale_attn_weights: Value,
-    #[serde(default)]
-    scale_attn_by_inverse_layer_idx: Value,
-    #[serde(default)]
-    add_cross_attention: Value,
-    #[serde(default)]
-    quantization_config: Value,
 }
 
-/// The settings that are sizes.
-#[derive(Deserialize)]
-struct Sizes {
-    n_layer: usize,
-    n_head: usize,
-    n_embd: usize,
-    n_inner: Option<usize>,
-    n_positions: Option<usize>,
-    n_ctx: Option<usize>,
-    vocab_size: usize,
-    layer_norm_epsilon: Option<f64>,
-    tie_word_embeddings: Option<bool>,
-    bos_token_id: Option<u32>,
-}
+/// A setting as it was found, what is accepted, and the same in words.
+type Accepted = (&'static str, Value, Value, &'static str);
 
 impl Config {
     /// Reads `config.json` in a model's directory.
@@ -141,24 +138,15 @@ impl Config {
     }
 
     fn parse(file: &Path, json: &[u8]) -> Result<Self, Error> {
-        files::parse::<Settings>(file, json)?.check(file)?;
-        let sizes: Sizes = files::parse(file, json)?;
-        let missing = || Error::Unsupported {
-            file: file.to_path_buf(),
-            setting: "n_positions",
-            found: "absent".to_owned(),
-            allowed: "given, as n_positions or n_ctx",
-        };
-        let config = Self {
-            layers: sizes.n_layer,
-            heads: sizes.n_head,
-            width: sizes.n_embd,
-            inner: sizes.n_inner.unwrap_or(sizes.n_embd.saturating_mul(4)),
-            positions: sizes.n_positions.or(sizes.n_ctx).ok_or_else(missing)?,
-            vocabulary: sizes.vocab_size,
-            norm_epsilon: sizes.layer_norm_epsilon.unwrap_or(1e-5),
-            tied: sizes.tie_word_embeddings.unwrap_or(true),
-            bos: sizes.bos_token_id,
+        let found = files::parse::<Kind>(file, json)?.model_type;
+        let config = match found.as_str() {
+            Some("gpt2") => gpt2::parse(file, json)?,
+            Some("llama" | "mistral" | "qwen2") => llama::parse(file, json)?,
+            _ => {
+                let (file, found) = (file.to_path_buf(), found.to_string());
+                let allowed = "gpt2, llama, mistral or qwen2";
+                return Err(Error::Unsupported { file, setting: "model_type", found, allowed });
+            }
         };
         config.check_in(file)?;
         Ok(config)
@@ -186,28 +174,28 @@ impl Config {
     }
 
     fn check_in(&self, file: &Path) -> Result<(), Error> {
+        let [layers, width, heads, inner, positions, epsilon] = match self.family {
+            Family::Gpt2 => gpt2::NAMES,
+            Family::Llama(_) => llama::NAMES,
+        };
         for (setting, found, largest) in [
-            ("n_layer", self.layers, 1 << 10),
-            ("n_embd", self.width, 1 << 16),
-            ("n_head", self.heads, 1 << 16),
-            ("n_inner", self.inner, 1 << 18),
-            ("n_positions", self.positions, 1 << 20),
+            (layers, self.layers, 1 << 10),
+            (width, self.width, 1 << 16),
+            (heads, self.heads, 1 << 16),
+            (inner, self.inner, 1 << 18),
+            (positions, self.positions, 1 << 20),
             ("vocab_size", self.vocabulary, 1 << 22),
         ] {
-            if !(1..=largest).contains(&found) {
-                let file = file.to_path_buf();
-                return Err(Error::SizeOutOfRange { file, setting, found, largest });
-            }
-        }
-        let (heads, width) = (self.heads, self.width);
-        if !width.is_multiple_of(heads) {
-            return Err(Error::HeadsDoNotDivide { file: file.to_path_buf(), heads, width });
+            check_size(file, setting, found, largest)?;
         }
         if !(self.norm_epsilon > 0.0 && self.norm_epsilon <= 1.0) {
             let (file, found) = (file.to_path_buf(), self.norm_epsilon);
-            return Err(Error::EpsilonOutOfRange { file, found });
+            return Err(Error::EpsilonOutOfRange { file, setting: epsilon, found });
         }
-        Ok(())
+        match &self.family {
+            Family::Gpt2 => check_division(file, self.heads, self.width),
+            Family::Llama(parts) => parts.check(file, self.heads),
+        }
     }
 
     /// Numbers per token in one attention head.
@@ -223,7 +211,128 @@ impl Config {
     /// ```
     #[must_use]
     pub fn head_width(&self) -> usize {
-        self.width / self.heads
+        match &self.family {
+            Family::Gpt2 => self.width / self.heads,
+            Family::Llama(parts) => parts.head_width,
+        }
+    }
+
+    /// Number of heads that keys and values have; each serves as many query heads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 6,
+    /// #                 "n_ctx": 8, "vocab_size": 256}"#;
+    /// let config = Config::from_json(json)?;
+    /// assert_eq!(config.key_value_heads(), config.heads); // in GPT-2 every head has its own
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn key_value_heads(&self) -> usize {
+        match &self.family {
+            Family::Gpt2 => self.heads,
+            Family::Llama(parts) => parts.key_value_heads,
+        }
+    }
+
+    /// Number of heads that a kind of block is split by, or `None` if it is not.
+    ///
+    /// Values and keys have one block per key-value head, queries and the projection one per
+    /// query head.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{BlockKind, Config, Error};
+    /// # let json = br#"{"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 4,
+    /// #     "num_key_value_heads": 2, "hidden_size": 8, "intermediate_size": 12,
+    /// #     "max_position_embeddings": 8, "vocab_size": 256}"#;
+    /// let config = Config::from_json(json)?;
+    /// assert_eq!(config.heads_of(BlockKind::Value), Some(2));
+    /// assert_eq!(config.heads_of(BlockKind::Query), Some(4));
+    /// assert_eq!(config.heads_of(BlockKind::MlpGate), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn heads_of(&self, kind: BlockKind) -> Option<usize> {
+        match kind {
+            BlockKind::Value | BlockKind::Key => Some(self.key_value_heads()),
+            BlockKind::Output | BlockKind::Query => Some(self.heads),
+            BlockKind::MlpUp | BlockKind::MlpDown | BlockKind::MlpGate => None,
+        }
+    }
+
+    /// Numbers per token in all query heads together.
+    pub(crate) fn attention_width(&self) -> usize {
+        self.heads * self.head_width()
+    }
+
+    /// Numbers per token in all key-value heads together.
+    pub(crate) fn key_value_width(&self) -> usize {
+        self.key_value_heads() * self.head_width()
+    }
+
+    /// Number of inputs and outputs of a matrix.
+    pub(crate) fn shape(&self, kind: BlockKind) -> (usize, usize) {
+        match kind {
+            BlockKind::Value | BlockKind::Key => (self.width, self.key_value_width()),
+            BlockKind::Query => (self.width, self.attention_width()),
+            BlockKind::Output => (self.attention_width(), self.width),
+            BlockKind::MlpUp | BlockKind::MlpGate => (self.width, self.inner),
+            BlockKind::MlpDown => (self.inner, self.width),
+        }
+    }
+
+    /// Whether a layer has a matrix of this kind.
+    pub(crate) fn has(&self, kind: BlockKind) -> bool {
+        kind != BlockKind::MlpGate || self.gated()
+    }
+
+    /// Whether the MLP multiplies what it lets through with a second product.
+    pub(crate) fn gated(&self) -> bool {
+        matches!(self.family, Family::Llama(_))
+    }
+
+    /// Whether a matrix has a bias.
+    pub(crate) fn has_bias(&self, kind: BlockKind) -> bool {
+        match &self.family {
+            Family::Gpt2 => true,
+            Family::Llama(parts) => parts.variant.has_bias(kind),
+        }
+    }
+
+    /// What the norms divide by.
+    pub(crate) fn norm_kind(&self) -> NormKind {
+        match self.family {
+            Family::Gpt2 => NormKind::Deviation,
+            Family::Llama(_) => NormKind::MeanSquare,
+        }
+    }
+
+    /// How queries and keys are turned, unless positions are learned.
+    pub(crate) fn rotary(&self) -> Option<&Rotary> {
+        match &self.family {
+            Family::Gpt2 => None,
+            Family::Llama(parts) => Some(&parts.rotary),
+        }
+    }
+
+    /// How many of the last tokens a token sees, if not all.
+    pub(crate) fn window(&self) -> Option<usize> {
+        match &self.family {
+            Family::Llama(Llama { variant: Variant::Mistral { window }, .. }) => *window,
+            _ => None,
+        }
+    }
+
+    /// The order of the numbers of a matrix in files and in memory.
+    pub(crate) fn order(&self) -> Order {
+        match self.family {
+            Family::Gpt2 => Order::InputsFirst,
+            Family::Llama(_) => Order::OutputsFirst,
+        }
     }
 
     /// The text of a `config.json` that other tools read as well.
@@ -240,23 +349,10 @@ impl Config {
     /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
-        let settings = json!({
-            "activation_function": "gelu_new",
-            "architectures": ["GPT2LMHeadModel"],
-            "bos_token_id": self.bos,
-            "layer_norm_epsilon": self.norm_epsilon,
-            "model_type": "gpt2",
-            "n_ctx": self.positions,
-            "n_embd": self.width,
-            "n_head": self.heads,
-            "n_inner": self.inner,
-            "n_layer": self.layers,
-            "n_positions": self.positions,
-            "scale_attn_by_inverse_layer_idx": false,
-            "scale_attn_weights": true,
-            "tie_word_embeddings": self.tied,
-            "vocab_size": self.vocabulary,
-        });
+        let settings = match &self.family {
+            Family::Gpt2 => gpt2::settings(self),
+            Family::Llama(parts) => llama::settings(self, parts),
+        };
         format!("{settings:#}\n")
     }
 
@@ -266,33 +362,33 @@ impl Config {
     }
 }
 
-impl Settings {
-    /// Refuses what would change the numbers and is not implemented.
-    fn check(self, file: &Path) -> Result<(), Error> {
-        let architectures = json!([null, ["GPT2LMHeadModel"], ["GPT2Model"]]);
-        let activations = json!([null, "gelu_new", "gelu_pytorch_tanh"]);
-        let (yes, no) = (json!([null, true]), json!([null, false]));
-        let by_layer = self.scale_attn_by_inverse_layer_idx;
-        let activation_names = "gelu_new or gelu_pytorch_tanh";
-        for (setting, found, accepted, allowed) in [
-            ("model_type", self.model_type, json!(["gpt2"]), "gpt2"),
-            (
-                "architectures",
-                self.architectures,
-                architectures,
-                "GPT2LMHeadModel or GPT2Model",
-            ),
-            ("activation_function", self.activation_function, activations, activation_names),
-            ("scale_attn_weights", self.scale_attn_weights, yes, "true"),
-            ("scale_attn_by_inverse_layer_idx", by_layer, no.clone(), "false"),
-            ("add_cross_attention", self.add_cross_attention, no, "false"),
-            ("quantization_config", self.quantization_config, json!([null]), "absent"),
-        ] {
-            if !accepted.as_array().is_some_and(|values| values.contains(&found)) {
-                let (file, found) = (file.to_path_buf(), found.to_string());
-                return Err(Error::Unsupported { file, setting, found, allowed });
-            }
-        }
-        Ok(())
+fn check_size(
+    file: &Path,
+    setting: &'static str,
+    found: usize,
+    largest: usize,
+) -> Result<(), Error> {
+    if (1..=largest).contains(&found) {
+        return Ok(());
     }
+    Err(Error::SizeOutOfRange { file: file.to_path_buf(), setting, found, largest })
+}
+
+/// `Err` unless heads can share the width evenly.
+fn check_division(file: &Path, heads: usize, width: usize) -> Result<(), Error> {
+    if heads > 0 && width.is_multiple_of(heads) {
+        return Ok(());
+    }
+    Err(Error::HeadsDoNotDivide { file: file.to_path_buf(), heads, width })
+}
+
+/// Refuses the first setting whose value is not accepted.
+fn refuse(file: &Path, settings: impl IntoIterator<Item = Accepted>) -> Result<(), Error> {
+    for (setting, found, accepted, allowed) in settings {
+        if !accepted.as_array().is_some_and(|values| values.contains(&found)) {
+            let (file, found) = (file.to_path_buf(), found.to_string());
+            return Err(Error::Unsupported { file, setting, found, allowed });
+        }
+    }
+    Ok(())
 }

@@ -117,18 +117,19 @@ pub enum Error {
         /// The largest value that is accepted.
         largest: usize,
     },
-    /// The layer norms' epsilon is no small positive number.
-    #[error("{}: layer_norm_epsilon is {found}; it must be over 0 and at most 1",
-        file.display())]
+    /// The norms' epsilon is no small positive number.
+    #[error("{}: {setting} is {found}; it must be over 0 and at most 1", file.display())]
     EpsilonOutOfRange {
         /// The file.
         file: PathBuf,
+        /// The setting, as the file names it.
+        setting: &'static str,
         /// The value.
         found: f64,
     },
     /// The attention heads do not share the model's width evenly.
-    #[error("{}: {heads} heads cannot share a width of {width}; n_head must divide n_embd",
-        file.display())]
+    #[error("{}: {heads} heads cannot share a width of {width}; their number must divide it, \
+         unless head_dim is given where the family has it", file.display())]
     HeadsDoNotDivide {
         /// The file.
         file: PathBuf,
@@ -136,6 +137,17 @@ pub enum Error {
         heads: usize,
         /// The model's width.
         width: usize,
+    },
+    /// The key-value heads do not serve the query heads evenly.
+    #[error("{}: {key_value_heads} key-value heads cannot serve {heads} heads; \
+         num_key_value_heads must divide num_attention_heads", file.display())]
+    KeyValueHeadsDoNotDivide {
+        /// The file.
+        file: PathBuf,
+        /// Number of query heads.
+        heads: usize,
+        /// Number of heads that keys and values have.
+        key_value_heads: usize,
     },
 
     // Weights.
@@ -230,8 +242,8 @@ pub enum Error {
         tensor: String,
     },
     /// A tensor that the configured model does not have.
-    #[error("{}: tensor {tensor:?} does not belong to the configured model; check n_layer and \
-         the architecture in config.json", file.display())]
+    #[error("{}: tensor {tensor:?} does not belong to the configured model; check the number \
+         of layers and the architecture in config.json", file.display())]
     UnknownTensor {
         /// The file.
         file: PathBuf,
@@ -285,18 +297,6 @@ pub enum Error {
         tensor: String,
         /// The first entry that differs, counted from 0, row by row.
         index: usize,
-    },
-    /// A parameter handed in has another size than the configuration asks for.
-    #[error(
-        "parameter {tensor:?} has {found} entries, but the configuration asks for {expected}"
-    )]
-    ParameterSize {
-        /// The parameter, by its name in a checkpoint.
-        tensor: String,
-        /// Its number of entries.
-        found: usize,
-        /// The number that the configuration asks for.
-        expected: usize,
     },
 
     // GGUF files.
@@ -691,6 +691,12 @@ pub enum Error {
     },
 
     // Pretraining.
+    /// A model that cannot be trained from nothing.
+    #[error(
+        "only models of the GPT-2 family can be trained; give a configuration whose model_type \
+         is gpt2"
+    )]
+    CannotTrain,
     /// A target stands at a position that its sequence does not have.
     #[error(
         "sequence {sequence} has a target at position {position}, but only {length} tokens; \
@@ -799,6 +805,19 @@ pub enum Error {
         /// The model's number of positions.
         limit: usize,
     },
+    /// A sequence is longer than the window within which a token sees those before it.
+    #[error(
+        "sequence {sequence} has {found} tokens; the model's sliding window is {window}, and \
+         longer sequences are not implemented: use fewer or shorter examples"
+    )]
+    BeyondWindow {
+        /// The sequence, counted from 0.
+        sequence: usize,
+        /// Its number of tokens.
+        found: usize,
+        /// The model's window.
+        window: usize,
+    },
     /// A token id that the model does not have.
     #[error(
         "token id {token} is not in the model's vocabulary of {vocabulary}; use the model's own \
@@ -813,7 +832,7 @@ pub enum Error {
     /// A kind of block that does not exist.
     #[error(
         "block kind {found:?} is unknown; it must be one of value, output, query, key, mlp-up, \
-         mlp-down"
+         mlp-down, mlp-gate"
     )]
     UnknownKind {
         /// What was given.
@@ -848,7 +867,7 @@ pub enum Error {
     /// A block's name cannot be read.
     #[error(
         "block {found:?} cannot be read; write kind.layer.head such as value.5.3, or \
-         kind.layer for mlp-up and mlp-down"
+         kind.layer for mlp-up, mlp-down and mlp-gate"
     )]
     BadBlockName {
         /// What was given.
@@ -856,16 +875,24 @@ pub enum Error {
     },
     /// A block that the model does not have.
     #[error(
-        "block {block} does not exist: the model has {layers} layers of {heads} heads, counted \
-         from 0"
+        "block {block} does not exist: the model has {layers} layers with {heads} heads for \
+         this kind, counted from 0"
     )]
     NoSuchBlock {
         /// The block's name.
         block: String,
         /// The model's number of layers.
         layers: usize,
-        /// Its number of heads per layer.
+        /// Its number of heads per layer; of key-value heads for values and keys.
         heads: usize,
+    },
+    /// A gate was asked for in a model whose MLP has none.
+    #[error(
+        "block {block} does not exist: the model's MLP has no gate; take mlp-up or mlp-down"
+    )]
+    NoGate {
+        /// The block's name, or its kind.
+        block: String,
     },
     /// A block is named twice.
     #[error("block {block} is named twice; name every block once")]

@@ -8,6 +8,7 @@
 //! K_ij = Σ_tt′ (a_it·a_jt′)(b_it·b_jt′)          (Lem. H.1 summed over tokens)
 //! ```
 
+use crate::attention::HeadCounts;
 use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
 use crate::ops::{View, ViewMut, Write, dot, product};
@@ -77,11 +78,12 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]`.
     fn new(tape: &'a Tape<'_, R>, inputs: &'a [R], blocks: &[BlockId]) -> Self {
         let (layer, kind) = (blocks[0].layer(), blocks[0].kind());
-        let shape = tape.model().shape(kind);
+        let config = tape.model().config();
+        let shape = config.shape(kind);
         let rows = inputs.len() / shape.0;
         let inputs = View::new(inputs, rows, shape.0);
         let outputs = View::new(tape.outputs_adjoint(layer, kind), rows, shape.1);
-        let place = |block: &BlockId| block.place(shape, tape.model().config().head_width());
+        let place = |block: &BlockId| block.place(config);
         let ranges = tape.ranges(layer, kind);
         if kind == BlockKind::Output {
             let own = blocks.iter().map(|block| inputs.columns(place(block).0)).collect();
@@ -194,8 +196,9 @@ fn token_products<R: Real>(factor: View<'_, R>, range: &Range<usize>, target: &m
 /// K_ij = (m_i·m_j)(β_i·β_j),   m = Σ_s α_s z_s,   β = W_Oᵀ g                       (Sec. 3.3)
 /// ```
 ///
-/// In the last layer it is the kernel; below, what other tokens pass on is missing. The tape
-/// must have been made for the `output` blocks of the same layers too.
+/// If several query heads share the values, `K_ij` is the sum over all pairs of them. In the last
+/// layer it is the kernel; below, what other tokens pass on is missing. The tape must have been
+/// made for an `output` block of the same layers too.
 pub(crate) fn single_position_kernels<R: Real>(
     tape: &Tape<'_, R>,
     blocks: &[BlockId],
@@ -204,36 +207,44 @@ pub(crate) fn single_position_kernels<R: Real>(
 }
 
 fn single_position_kernel<R: Real>(tape: &Tape<'_, R>, block: &BlockId) -> Vec<f64> {
-    let model = tape.model();
-    let (n, width) = (tape.layout().sequences(), model.config().width);
+    let config = tape.model().config();
+    let (n, width, head_width) = (tape.layout().sequences(), config.width, config.head_width());
     let (layer, head) = (block.layer(), block.head().expect("value blocks have a head"));
     let inputs = tape.inputs(layer, BlockKind::Value);
-    let mut mixed = vec![R::ZERO; n * width];
-    for (sequence, mixed) in mixed.chunks_exact_mut(width).enumerate() {
-        let (rows, heads) = tape.attention_at_readout(layer, sequence);
-        for (row, &weight) in rows.into_iter().zip(heads[head]) {
-            for (target, &value) in mixed.iter_mut().zip(&inputs[row * width..][..width]) {
-                *target += weight * value;
-            }
-        }
-    }
     let adjoints = tape.projection_adjoint_at_readouts(layer);
-    let head_width = model.config().head_width();
-    let mut gradients = vec![R::ZERO; n * head_width];
-    let weight = tape.weight(layer, BlockKind::Output);
-    let weight = weight.rows(head * head_width..(head + 1) * head_width).transposed();
-    let target = ViewMut::new(&mut gradients, n, head_width);
-    product(Write::Over, target, View::new(&adjoints, n, width), weight, R::ONE);
+    let served = HeadCounts::of(config).served_by(head);
+    let (rows, group) = (served.start * head_width..served.end * head_width, served.len());
+    let mut gradients = vec![R::ZERO; n * rows.len()];
+    tape.matrix(layer, BlockKind::Output).back_to(rows, &adjoints, &mut gradients);
+    let mixed: Vec<Vec<R>> = (0..n)
+        .flat_map(|sequence| {
+            let (rows, heads) = tape.attention_at_readout(layer, sequence);
+            let mix = |head: usize| mixed_input(&inputs, &rows, heads[head], width);
+            served.clone().map(mix).collect::<Vec<_>>()
+        })
+        .collect();
+    // Sequence by sequence, and within each head by head.
+    let gradients: Vec<&[R]> = gradients.chunks_exact(head_width).collect();
     let mut kernel = vec![0.0; n * n];
-    for i in 0..n {
-        for j in 0..n {
-            let inputs = dot(&mixed[i * width..][..width], &mixed[j * width..][..width]);
-            let (left, right) = (&gradients[i * head_width..], &gradients[j * head_width..]);
-            let outputs = dot(&left[..head_width], &right[..head_width]);
-            kernel[i * n + j] = inputs.wide() * outputs.wide();
+    for left in 0..n * group {
+        for right in 0..n * group {
+            let inputs = dot(&mixed[left], &mixed[right]).wide();
+            let outputs = dot(gradients[left], gradients[right]).wide();
+            kernel[left / group * n + right / group] += inputs * outputs;
         }
     }
     kernel
+}
+
+/// `Σ_s α_s z_s` for `inputs [rows, width]`, over the rows that a token sees.
+fn mixed_input<R: Real>(inputs: &[R], rows: &[usize], weights: &[R], width: usize) -> Vec<R> {
+    let mut mixed = vec![R::ZERO; width];
+    for (&row, &weight) in rows.iter().zip(weights) {
+        for (target, &value) in mixed.iter_mut().zip(&inputs[row * width..][..width]) {
+            *target += weight * value;
+        }
+    }
+    mixed
 }
 
 #[cfg(test)]

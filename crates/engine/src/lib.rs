@@ -12,10 +12,11 @@ mod error;
 mod factors;
 mod files;
 mod gguf;
-mod gpt2;
 mod hub;
 mod labels;
+mod layer;
 mod layout;
+mod matrix;
 mod memory;
 mod model;
 mod network;
@@ -28,6 +29,7 @@ mod passes;
 mod pretrain;
 mod prompt;
 mod real;
+mod rotary;
 mod steps;
 mod tape;
 mod task;
@@ -38,7 +40,7 @@ mod update;
 mod weights;
 
 pub use blocks::{BlockId, BlockKind, choose_blocks};
-pub use config::Config;
+pub use config::{Config, Family, Llama, Variant};
 pub use error::{Error, Place};
 pub use factors::KernelForm;
 pub use gguf::{Encoding, Gguf, QuantisedMatrix};
@@ -56,6 +58,7 @@ pub use passes::PassCount;
 pub use pretrain::{Batch, Gradients, PretrainSettings, Pretraining, StepReport};
 pub use prompt::{PromptSettings, Prompts};
 pub use real::Real;
+pub use rotary::{Rotary, Scaling, Yarn};
 pub use steps::{
     Applied, Descent, LinearPath, Steps, apply_filter, apply_weights, descend, predict_updated,
 };

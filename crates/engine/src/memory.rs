@@ -4,7 +4,6 @@ use crate::blocks::{BlockId, BlockKind};
 use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
 use crate::layout::Layout;
-use crate::network::shape;
 use std::ops::Range;
 
 /// Bytes per row for its token, its position, and where it is a copy of.
@@ -52,11 +51,33 @@ impl Rows {
 
     /// The numbers of a layer that its adjoint needs.
     fn layer(&self, config: &Config, last: bool) -> f64 {
-        let (width, inner) = (config.width as f64, config.inner as f64);
+        let Widths { stream, attention, key_values, slopes } = Widths::of(config);
         let (asked, probabilities) = self.asked(last);
-        self.rows * (3.0 * width + 1.0)
-            + asked * (2.0 * width + inner + 1.0)
+        self.rows * (stream + 2.0 * key_values + 1.0)
+            + asked * (attention + stream + slopes + 1.0)
             + config.heads as f64 * probabilities
+    }
+}
+
+/// Numbers per token, in floating point.
+struct Widths {
+    stream: f64,
+    /// Of all query heads, and of all key-value heads.
+    attention: f64,
+    key_values: f64,
+    /// Derivatives inside the MLP, with those of its gate.
+    slopes: f64,
+}
+
+impl Widths {
+    fn of(config: &Config) -> Self {
+        let inner = config.inner as f64;
+        Self {
+            stream: config.width as f64,
+            attention: config.attention_width() as f64,
+            key_values: config.key_value_width() as f64,
+            slopes: if config.gated() { 2.0 * inner } else { inner },
+        }
     }
 }
 
@@ -65,7 +86,7 @@ impl Rows {
 /// `layout` is the [shared](Layout::shared) one of all prompts, the query's included; `number` is
 /// the size of one number in bytes (4 for `f32`). All buffers that grow with the prompts are
 /// counted, as if each kernel took its larger form; so the count is a little too high. What the
-/// model makes once, the transposes of its matrices, belongs to the model. A configuration
+/// model makes once, the transposes of GPT-2's matrices, belongs to the model. A configuration
 /// outside its ranges counts as endless.
 ///
 /// # Examples
@@ -77,7 +98,7 @@ impl Rows {
 ///     br#"{"model_type": "gpt2", "n_layer": 6, "n_head": 12, "n_embd": 768,
 ///          "n_positions": 1024, "vocab_size": 50257}"#,
 /// )?;
-/// let blocks = choose_blocks("value@last4", 6, 12)?;
+/// let blocks = choose_blocks("value@last4", &config)?;
 /// let plan = |prompts: &[Vec<u32>]| -> Result<u64, Error> {
 ///     Ok(memory_plan(&config, &Layout::shared(prompts)?, &blocks, 4))
 /// };
@@ -110,12 +131,16 @@ pub fn memory_plan(config: &Config, layout: &Layout, blocks: &[BlockId], number:
 
 /// What a forward pass leaves, with its streams and scratch.
 fn kept_forward(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
-    let (width, inner) = (config.width as f64, config.inner as f64);
-    let mut total = forward.rows * (3.0 * width + inner) + 4.0 * forward.sequences * width;
+    let Widths { stream, attention, .. } = Widths::of(config);
+    let inner = config.inner as f64;
+    let mut total = forward.rows * (3.0 * stream + inner) + 4.0 * forward.sequences * stream;
+    if config.rotary().is_some() {
+        total += forward.longest * config.head_width() as f64;
+    }
     for layer in lowest..config.layers {
         let last = layer + 1 == config.layers;
         let (asked, _) = forward.asked(last);
-        total += forward.layer(config, last) + asked * width;
+        total += forward.layer(config, last) + asked * attention;
         if needs(blocks, layer, BlockKind::MlpDown) {
             total += asked * inner;
         }
@@ -130,17 +155,17 @@ fn needs(blocks: &[BlockId], layer: usize, kind: BlockKind) -> bool {
 
 /// One layer apart, the adjoints that are kept, streams and scratch.
 fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
-    let (width, inner) = (config.width as f64, config.inner as f64);
+    let Widths { stream, attention, key_values, slopes } = Widths::of(config);
     let only_last = lowest + 1 >= config.layers;
     let mut total = adjoint.layer(config, only_last)
-        + adjoint.rows * (6.0 * width + inner)
-        + 2.0 * adjoint.sequences * width
+        + adjoint.rows * (2.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
+        + 2.0 * adjoint.sequences * stream
         + adjoint.longest * if only_last { 1.0 } else { adjoint.longest };
     for layer in lowest..config.layers {
         let (asked, _) = adjoint.asked(layer + 1 == config.layers);
         for kind in BlockKind::ALL.into_iter().filter(|&kind| needs(blocks, layer, kind)) {
             let full = matches!(kind, BlockKind::Value | BlockKind::Key);
-            total += if full { adjoint.rows } else { asked } * shape(config, kind).1 as f64;
+            total += if full { adjoint.rows } else { asked } * config.shape(kind).1 as f64;
         }
     }
     total
@@ -151,7 +176,7 @@ fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[Blo
     let head_width = config.head_width() as f64;
     let mut largest = 0.0_f64;
     for block in blocks.iter().filter(|block| block.layer() < config.layers) {
-        let (inputs, outputs) = shape(config, block.kind());
+        let (inputs, outputs) = config.shape(block.kind());
         let (inputs, outputs) = (inputs as f64, outputs as f64);
         let (common, own) = match (block.head(), block.kind()) {
             (None, _) => (inputs, outputs),
@@ -170,7 +195,8 @@ fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[Blo
         // Inputs that are kept are copied to the rows of the adjoint; others are computed first.
         let copies = match (block.kind(), one_row_each) {
             (BlockKind::Output | BlockKind::MlpDown, true) => 0.0,
-            (BlockKind::Output | BlockKind::MlpDown, false) | (BlockKind::MlpUp, true) => rows,
+            (BlockKind::Output | BlockKind::MlpDown, false) => rows,
+            (BlockKind::MlpUp | BlockKind::MlpGate, true) => rows,
             _ => forward.rows + rows,
         };
         largest = largest.max(copies * inputs + explicit.max(2.0 * longest * rows));

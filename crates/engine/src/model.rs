@@ -45,7 +45,7 @@ pub use outcome::Outcome;
 ///         "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
 /// ).expect("it is a task");
 ///
-/// let blocks = choose_blocks("value@all", 1, 2)?;
+/// let blocks = choose_blocks("value@all", &config)?;
 /// let observation = model.observe(&task, &blocks)?;
 /// let decision = decide(&observation.geometry, &Rules::default())?;
 /// let outcome = model.act(&task, &decision)?;
@@ -209,7 +209,7 @@ impl Model {
     /// #         "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
     /// # ).expect("it is a task");
     /// let model = Model::new(config, Tokenizer::of_bytes(), parameters)?.with_memory_limit(100);
-    /// let refused = model.observe(&task, &choose_blocks("value@all", 1, 2)?);
+    /// let refused = model.observe(&task, &choose_blocks("value@all", model.config())?);
     /// assert!(matches!(refused, Err(Error::TooMuchMemory { limit: 100, .. })));
     /// # Ok::<(), Error>(())
     /// ```
@@ -308,7 +308,7 @@ impl Model {
     /// #         "query": {"x": "c", "y": "1"}}"#,
     /// # ).expect("this is a task");
     /// // Without weights both labels are equally likely: half of 0.5.
-    /// let observation = model.observe(&task, &choose_blocks("value@all", 1, 2)?)?;
+    /// let observation = model.observe(&task, &choose_blocks("value@all", model.config())?)?;
     /// assert_eq!(observation.predictions, [0.25, 0.25]);
     /// assert_eq!(observation.geometry.residuals(), [0.25, -0.25]);
     /// # Ok::<(), Error>(())
@@ -346,7 +346,7 @@ impl Model {
     /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
     /// #         "query": {"x": "c", "y": "1"}}"#,
     /// # ).expect("this is a task");
-    /// let update = Update::zeros(model.network(), &choose_blocks("value@all", 1, 2)?)?;
+    /// let update = Update::zeros(model.network(), &choose_blocks("value@all", model.config())?)?;
     /// assert_eq!(model.predict(&task, &update)?, 0.25);
     /// # Ok::<(), Error>(())
     /// ```

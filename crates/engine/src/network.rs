@@ -3,20 +3,23 @@
 //! In: [`Config`] and [`Parameters`]. Out: [`Network`], read-only and shared between tasks and
 //! threads. An [`Update`] is kept apart; an `Overlay` holds the sum for the matrices it touches.
 
-use crate::blocks::{BlockId, BlockKind, check_distinct};
+use crate::blocks::{BlockId, BlockKind, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::matrix::Matrix;
 use crate::ops::{NormWeights, View};
-use crate::parameters::{Layer, Norm, Parameters};
+use crate::parameters::{self, Layer, Norm, Parameters, check_sizes};
 use crate::real::Real;
 use crate::update::Update;
-use std::sync::OnceLock;
 
-/// A linear layer, `weight [in, out]` and `bias [out]`.
+/// How many kinds of matrices there are.
+pub(crate) const KINDS: usize = BlockKind::ALL.len();
+
+/// A linear layer; without a bias `bias` is empty, else `[out]`.
 #[derive(Debug)]
 struct Linear<R> {
-    weight: Vec<R>,
+    weight: Matrix<R>,
     bias: Vec<R>,
 }
 
@@ -26,12 +29,10 @@ pub(crate) struct LayerWeights<R> {
     pub(crate) attention_norm: NormWeights<R>,
     pub(crate) mlp_norm: NormWeights<R>,
     /// In the order of [`BlockKind::ALL`].
-    matrices: [Linear<R>; 6],
-    /// The matrices transposed, made when a backward pass first comes through this layer.
-    transposes: OnceLock<[Vec<R>; 6]>,
+    matrices: [Option<Linear<R>>; KINDS],
 }
 
-/// A Transformer of the GPT-2 family, ready for passes in one precision.
+/// A Transformer, ready for passes in one precision.
 ///
 /// It is never written to: any number of tasks and threads may share it.
 ///
@@ -117,18 +118,21 @@ impl<R: Real> Network<R> {
         &self.config
     }
 
-    /// Number of inputs and outputs of a matrix.
-    pub(crate) fn shape(&self, kind: BlockKind) -> (usize, usize) {
-        shape(&self.config, kind)
-    }
-
     /// `Err` unless every sequence fits into the model and every token is in its vocabulary.
     pub(crate) fn check_layout(&self, layout: &Layout) -> Result<(), Error> {
-        let limit = self.config.positions;
-        let lengths = layout.lengths();
-        if let Some(sequence) = lengths.iter().position(|&length| length > limit) {
+        let (limit, lengths) = (self.config.positions, layout.lengths());
+        let longer = |limit| lengths.iter().position(|&length| length > limit);
+        if let Some(sequence) = longer(limit) {
             let found = lengths[sequence];
             return Err(Error::SequenceTooLong { sequence, found, limit });
+        }
+        if let Some((window, sequence)) = self
+            .config
+            .window()
+            .and_then(|window| longer(window).map(|sequence| (window, sequence)))
+        {
+            let found = lengths[sequence];
+            return Err(Error::BeyondWindow { sequence, found, window });
         }
         self.check_tokens(layout.tokens())
     }
@@ -147,13 +151,15 @@ impl<R: Real> Network<R> {
         check_blocks(&self.config, blocks)
     }
 
-    /// Token plus position, for every row of a layout: `stream [rows, width]`.
+    /// Token plus position, if it is learned, for every row of a layout: `stream [rows, width]`.
     pub(crate) fn embed(&self, layout: &Layout, stream: &mut [R]) {
         let width = self.config.width;
         let rows = layout.tokens().iter().zip(layout.positions());
         for ((&token, &position), row) in rows.zip(stream.chunks_exact_mut(width)) {
             row.copy_from_slice(&self.token_embedding[token as usize * width..][..width]);
-            crate::ops::add(row, &self.position_embedding[position * width..][..width]);
+            if !self.position_embedding.is_empty() {
+                crate::ops::add(row, &self.position_embedding[position * width..][..width]);
+            }
         }
     }
 
@@ -169,64 +175,19 @@ impl<R: Real> Network<R> {
         tokens.iter().flat_map(|&token| table.row(token as usize)).copied().collect()
     }
 
+    /// The bias of a matrix; empty without one.
     pub(crate) fn bias(&self, layer: usize, kind: BlockKind) -> &[R] {
-        &self.layers[layer].matrices[kind as usize].bias
+        &self.layers[layer].linear(kind).bias
     }
 
-    /// The matrix `[in, out]`, as updated.
-    pub(crate) fn weight<'a>(
+    /// A matrix, as updated.
+    pub(crate) fn matrix<'a>(
         &'a self,
         overlay: &'a Overlay<R>,
         layer: usize,
         kind: BlockKind,
-    ) -> View<'a, R> {
-        let (inputs, outputs) = self.shape(kind);
-        let own = &self.layers[layer].matrices[kind as usize].weight;
-        View::new(overlay.get(layer, kind).unwrap_or(own), inputs, outputs)
-    }
-
-    /// The transposed matrix `[out, in]`, as updated.
-    pub(crate) fn transposed<'a>(
-        &'a self,
-        overlay: &'a Overlay<R>,
-        layer: usize,
-        kind: BlockKind,
-    ) -> View<'a, R> {
-        let (inputs, outputs) = self.shape(kind);
-        if let Some(updated) = overlay.get(layer, kind) {
-            return View::new(updated, inputs, outputs).transposed();
-        }
-        let weights = &self.layers[layer];
-        let transposes = weights.transposes.get_or_init(|| {
-            BlockKind::ALL.map(|kind| {
-                let (inputs, outputs) = self.shape(kind);
-                transpose(&weights.matrices[kind as usize].weight, inputs, outputs)
-            })
-        });
-        View::new(&transposes[kind as usize], outputs, inputs)
-    }
-}
-
-/// `Err` unless there are blocks, each once, and a model of these sizes has them.
-pub(crate) fn check_blocks(config: &Config, blocks: &[BlockId]) -> Result<(), Error> {
-    if blocks.is_empty() {
-        return Err(Error::Empty { quantity: "list of blocks" });
-    }
-    let &Config { layers, heads, .. } = config;
-    for block in blocks {
-        if block.layer() >= layers || block.head().is_some_and(|head| head >= heads) {
-            return Err(Error::NoSuchBlock { block: block.to_string(), layers, heads });
-        }
-    }
-    check_distinct(blocks)
-}
-
-/// Number of inputs and outputs of a matrix.
-pub(crate) fn shape(config: &Config, kind: BlockKind) -> (usize, usize) {
-    match kind {
-        BlockKind::MlpUp => (config.width, config.inner),
-        BlockKind::MlpDown => (config.inner, config.width),
-        _ => (config.width, config.width),
+    ) -> &'a Matrix<R> {
+        overlay.get(layer, kind).unwrap_or_else(|| &self.layers[layer].linear(kind).weight)
     }
 }
 
@@ -241,7 +202,7 @@ impl Network<f32> {
     /// #                 "n_ctx": 3, "vocab_size": 5}"#;
     /// let config = Config::from_json(json)?;
     /// let mut parameters = Parameters::zeros(&config)?;
-    /// parameters.layers[0].attention_input.weight[5] = 1.0;
+    /// parameters.layers[0].mlp_up.weight[5] = 1.0;
     /// let model: Network = Network::new(&config, parameters.clone())?;
     /// assert_eq!(model.parameters(), parameters);
     /// # Ok::<(), Error>(())
@@ -251,7 +212,7 @@ impl Network<f32> {
         Parameters {
             token_embedding: self.token_embedding.clone(),
             position_embedding: self.position_embedding.clone(),
-            layers: self.layers.iter().map(|layer| layer.joined(self.config.width)).collect(),
+            layers: self.layers.iter().map(LayerWeights::plain).collect(),
             final_norm: plain_norm(&self.final_norm),
             unembedding: self.unembedding.clone(),
         }
@@ -259,27 +220,22 @@ impl Network<f32> {
 }
 
 impl LayerWeights<f32> {
-    /// As a checkpoint has them, with queries, keys and values side by side.
-    fn joined(&self, width: usize) -> Layer {
-        let [values, output, queries, keys, up, down] = &self.matrices;
-        let parts = [queries, keys, values];
-        let rows = (0..width).flat_map(|row| {
-            parts.iter().flat_map(move |part| &part.weight[row * width..(row + 1) * width])
-        });
-        let whole = |linear: &Linear<f32>| crate::parameters::Linear {
-            weight: linear.weight.clone(),
+    fn plain(&self) -> Layer {
+        let copy = |linear: &Linear<f32>| parameters::Linear {
+            weight: linear.weight.values().to_vec(),
             bias: linear.bias.clone(),
         };
+        let whole = |kind: BlockKind| copy(self.linear(kind));
         Layer {
             attention_norm: plain_norm(&self.attention_norm),
-            attention_input: crate::parameters::Linear {
-                weight: rows.copied().collect(),
-                bias: parts.iter().flat_map(|part| &part.bias).copied().collect(),
-            },
-            attention_output: whole(output),
+            query: whole(BlockKind::Query),
+            key: whole(BlockKind::Key),
+            value: whole(BlockKind::Value),
+            output: whole(BlockKind::Output),
             mlp_norm: plain_norm(&self.mlp_norm),
-            mlp_up: whole(up),
-            mlp_down: whole(down),
+            mlp_gate: self.matrices[BlockKind::MlpGate as usize].as_ref().map(copy),
+            mlp_up: whole(BlockKind::MlpUp),
+            mlp_down: whole(BlockKind::MlpDown),
         }
     }
 }
@@ -290,38 +246,32 @@ fn plain_norm(norm: &NormWeights<f32>) -> Norm {
 
 impl<R: Real> LayerWeights<R> {
     fn new(layer: Layer, config: &Config) -> Self {
-        let width = config.width;
-        // [width, 3 · width] holds queries, keys and values side by side.
-        let part = |index: usize| {
-            let columns = index * width..(index + 1) * width;
-            let rows = layer.attention_input.weight.chunks_exact(3 * width);
-            let weight = rows.flat_map(|row| &row[columns.clone()]);
+        let linear = |kind: BlockKind, linear: parameters::Linear| {
+            let weight = R::of_weights(linear.weight);
             Linear {
-                weight: weight.map(|&value| R::of_weight(value)).collect(),
-                bias: layer.attention_input.bias[columns.clone()]
-                    .iter()
-                    .map(|&value| R::of_weight(value))
-                    .collect(),
+                weight: Matrix::new(weight, config.shape(kind), config.order()),
+                bias: R::of_weights(linear.bias),
             }
         };
-        let (queries, keys, values) = (part(0), part(1), part(2));
-        let whole = |linear: crate::parameters::Linear| Linear {
-            weight: R::of_weights(linear.weight),
-            bias: R::of_weights(linear.bias),
-        };
+        let matrices = [
+            Some(linear(BlockKind::Value, layer.value)),
+            Some(linear(BlockKind::Output, layer.output)),
+            Some(linear(BlockKind::Query, layer.query)),
+            Some(linear(BlockKind::Key, layer.key)),
+            Some(linear(BlockKind::MlpUp, layer.mlp_up)),
+            Some(linear(BlockKind::MlpDown, layer.mlp_down)),
+            layer.mlp_gate.map(|gate| linear(BlockKind::MlpGate, gate)),
+        ];
         Self {
             attention_norm: norm(layer.attention_norm),
             mlp_norm: norm(layer.mlp_norm),
-            matrices: [
-                values,
-                whole(layer.attention_output),
-                queries,
-                keys,
-                whole(layer.mlp_up),
-                whole(layer.mlp_down),
-            ],
-            transposes: OnceLock::new(),
+            matrices,
         }
+    }
+
+    fn linear(&self, kind: BlockKind) -> &Linear<R> {
+        let linear = self.matrices[kind as usize].as_ref();
+        linear.expect("only matrices that the configuration has are asked for")
     }
 }
 
@@ -329,99 +279,32 @@ fn norm<R: Real>(norm: Norm) -> NormWeights<R> {
     NormWeights { scale: R::of_weights(norm.scale), shift: R::of_weights(norm.shift) }
 }
 
-/// `[rows, columns]` to `[columns, rows]`.
-fn transpose<R: Real>(values: &[R], rows: usize, columns: usize) -> Vec<R> {
-    let mut transposed = vec![R::ZERO; values.len()];
-    // Square tiles: both sides stay in cache.
-    const TILE: usize = 32;
-    for row in (0..rows).step_by(TILE) {
-        for column in (0..columns).step_by(TILE) {
-            for r in row..rows.min(row + TILE) {
-                for c in column..columns.min(column + TILE) {
-                    transposed[c * rows + r] = values[r * columns + c];
-                }
-            }
-        }
-    }
-    transposed
-}
-
-/// `Err(Error::SizeMismatch)` for the first parameter of another size than it should have.
-pub(crate) fn check_sizes(config: &Config, parameters: &Parameters) -> Result<(), Error> {
-    let &Config { layers, width, inner, positions, vocabulary, tied, .. } = config;
-    let check = |quantity, found: usize, expected: usize| {
-        if found == expected {
-            Ok(())
-        } else {
-            Err(Error::SizeMismatch { quantity, found, expected })
-        }
-    };
-    check("token embedding", parameters.token_embedding.len(), vocabulary * width)?;
-    check("position embedding", parameters.position_embedding.len(), positions * width)?;
-    check("list of layers", parameters.layers.len(), layers)?;
-    check("final norm scale", parameters.final_norm.scale.len(), width)?;
-    check("final norm shift", parameters.final_norm.shift.len(), width)?;
-    let own = parameters.unembedding.as_ref().map_or(0, Vec::len);
-    check("output embedding", own, if tied { 0 } else { vocabulary * width })?;
-    for layer in &parameters.layers {
-        for (quantity, linear, inputs, outputs) in [
-            ("attention input", &layer.attention_input, width, 3 * width),
-            ("attention output", &layer.attention_output, width, width),
-            ("mlp up", &layer.mlp_up, width, inner),
-            ("mlp down", &layer.mlp_down, inner, width),
-        ] {
-            check(quantity, linear.weight.len(), inputs * outputs)?;
-            check(quantity, linear.bias.len(), outputs)?;
-        }
-        for norm in [&layer.attention_norm, &layer.mlp_norm] {
-            check("norm scale", norm.scale.len(), width)?;
-            check("norm shift", norm.shift.len(), width)?;
-        }
-    }
-    Ok(())
-}
-
-/// Number of weights of a block.
-pub(crate) fn block_size(config: &Config, block: &BlockId) -> usize {
-    let (rows, columns) = block.place(shape(config, block.kind()), config.head_width());
-    rows.len() * columns.len()
-}
-
 /// Copies of the matrices that an update touches, with the update added.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Overlay<R> {
     /// By layer, then kind.
-    matrices: Vec<Option<Vec<R>>>,
+    matrices: Vec<Option<Matrix<R>>>,
 }
 
 impl<R: Real> Overlay<R> {
     /// The weights as they are.
     pub(crate) fn none(model: &Network<R>) -> Self {
-        Self { matrices: vec![None; model.layers.len() * BlockKind::ALL.len()] }
+        let count = model.layers.len() * KINDS;
+        Self { matrices: std::iter::repeat_with(|| None).take(count).collect() }
     }
 
     /// The matrix with its update, if it has one.
-    pub(crate) fn get(&self, layer: usize, kind: BlockKind) -> Option<&[R]> {
-        self.matrices[layer * BlockKind::ALL.len() + kind as usize].as_deref()
+    fn get(&self, layer: usize, kind: BlockKind) -> Option<&Matrix<R>> {
+        self.matrices[layer * KINDS + kind as usize].as_ref()
     }
 
     /// `W + θ` for the blocks of an update.
     pub(crate) fn set(&mut self, model: &Network<R>, update: &Update<R>) {
         for (block, change) in &update.blocks {
-            let own = &model.layers[block.layer()].matrices[block.kind() as usize].weight;
-            let index = block.layer() * BlockKind::ALL.len() + block.kind() as usize;
-            let updated = self.matrices[index].get_or_insert_with(|| own.clone());
-            let shape = model.shape(block.kind());
-            let (rows, columns) = block.place(shape, model.config.head_width());
-            for (row, change) in rows.zip(change.chunks_exact(columns.len())) {
-                let place = row * shape.1 + columns.start..row * shape.1 + columns.end;
-                let own = &own[place.clone()];
-                for ((target, &weight), &change) in
-                    updated[place].iter_mut().zip(own).zip(change)
-                {
-                    *target = weight + change;
-                }
-            }
+            let own = &model.layers[block.layer()].linear(block.kind()).weight;
+            let index = block.layer() * KINDS + block.kind() as usize;
+            let updated = self.matrices[index].get_or_insert_with(|| own.copy());
+            updated.set_block(own, block.place(&model.config), change);
         }
     }
 }

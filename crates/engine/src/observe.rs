@@ -3,7 +3,7 @@
 //! In: a [`Network`], a [`TokenTask`] and the candidate blocks. Out: an [`Observation`], whose
 //! [`Geometry`] is all that the decision looks at.
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::blocks::{BlockId, BlockKind, block_size};
 use crate::error::Error;
 use crate::factors::{KernelForm, kernels, single_position_kernels};
 use crate::labels::Labels;
@@ -244,7 +244,7 @@ pub struct Observation {
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
 /// // Without weights both labels are equally likely, and no update of a value block matters.
-/// let blocks = choose_blocks("value@all", 1, 1)?;
+/// let blocks = choose_blocks("value@all", &config)?;
 /// let seen = observe(&model, &task, &blocks, KernelForm::Cheapest)?;
 /// assert_eq!((&seen.predictions[..], seen.query_prediction), (&[0.5, 0.5][..], 0.5));
 /// assert_eq!(seen.geometry.residuals(), [0.5, -0.5]);
@@ -287,7 +287,7 @@ pub fn observe<R: Real>(
 /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-/// let blocks = choose_blocks("key@all", 1, 1)?;
+/// let blocks = choose_blocks("key@all", &config)?;
 /// let refused = observe_single_position(&model, &task, &blocks);
 /// assert_eq!(refused, Err(Error::NotAValueBlock { block: "key.0.0".to_owned() }));
 /// # Ok::<(), Error>(())
@@ -300,6 +300,7 @@ pub fn observe_single_position<R: Real>(
     if let Some(other) = blocks.iter().find(|block| block.kind() != BlockKind::Value) {
         return Err(Error::NotAValueBlock { block: other.to_string() });
     }
+    // One output block keeps the adjoint of the whole projection.
     let outputs = blocks.iter().filter_map(|block| {
         block.head().and_then(|head| BlockId::of_head(BlockKind::Output, block.layer(), head))
     });
@@ -324,7 +325,7 @@ fn observation<R: Real>(
     for (block, whole) in blocks.iter().zip(kernels) {
         let rows: Vec<&[f64]> = whole.chunks_exact(n + 1).collect();
         let inner: Vec<f64> = rows[..n].iter().flat_map(|row| &row[..n]).copied().collect();
-        let parameters = crate::network::block_size(tape.model().config(), block);
+        let parameters = block_size(tape.model().config(), block);
         let block = Block::new(block.to_string(), Matrix::new(n, n, inner)?)?
             .with_query(rows[n][..n].to_vec(), rows[n][n])?
             .with_parameters(parameters);

@@ -49,7 +49,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
     /// # let prompts = vec![vec![0, 1], vec![0, 2]];
     /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// # use fewstep_core::matfree::LinearOperator;
     /// let kernel = KernelOperator::new(&model, &task, &blocks)?;
     /// let mut product = [1.0, 1.0];
@@ -85,7 +85,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
     /// # let prompts = vec![vec![0, 1], vec![0, 2]];
     /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// assert_eq!(KernelOperator::new(&model, &task, &blocks)?.residuals(), [0.5, -0.5]);
     /// # Ok::<(), Error>(())
     /// ```
@@ -109,7 +109,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
     /// # let prompts = vec![vec![0, 1], vec![0, 2]];
     /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// assert_eq!(KernelOperator::new(&model, &task, &blocks)?.passes().backward, 3);
     /// # Ok::<(), Error>(())
     /// ```
@@ -133,7 +133,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
     /// # let prompts = vec![vec![0, 1], vec![0, 2]];
     /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let (coupling, variance) = KernelOperator::new(&model, &task, &blocks)?.query();
     /// assert_eq!((coupling, variance), (vec![0.0, 0.0], 0.0));
     /// # Ok::<(), Error>(())

@@ -235,14 +235,33 @@ pub(crate) fn scale_by<R: Real>(target: &mut [R], values: &[R]) {
     }
 }
 
-/// The scale and shift of a layer norm, `[width]` each.
+/// What a norm divides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NormKind {
+    /// The standard deviation, after the mean is subtracted (a layer norm).
+    Deviation,
+    /// The root of the mean square; the mean stays.
+    MeanSquare,
+}
+
+impl NormKind {
+    /// What is subtracted from every entry of a row, in a norm and in its adjoint.
+    fn mean<R: Real>(self, row: &[R]) -> R {
+        match self {
+            Self::Deviation => reduce(row, row, |value, _| value) / R::of(row.len() as f64),
+            Self::MeanSquare => R::ZERO,
+        }
+    }
+}
+
+/// The scale and shift of a norm, `[width]` each; without a shift it is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NormWeights<R> {
     pub(crate) scale: Vec<R>,
     pub(crate) shift: Vec<R>,
 }
 
-/// What the adjoint of a layer norm needs: `normalised [rows, width]`, `inverse [rows]`.
+/// What the adjoint of a norm needs: `normalised [rows, width]`, `inverse [rows]`.
 pub(crate) struct Normalised<'a, R> {
     pub(crate) normalised: &'a mut [R],
     pub(crate) inverse: &'a mut [R],
@@ -250,17 +269,18 @@ pub(crate) struct Normalised<'a, R> {
 
 /// `x̂ = (x − mean)/√(variance + ε)` for every row of `input [rows, width]`.
 ///
-/// A row whose variance overflows becomes NaN, so that it is found in the predictions.
+/// Of a [`NormKind::MeanSquare`] the mean is 0. A row whose variance overflows becomes NaN, so
+/// that it is found in the predictions.
 pub(crate) fn normalise<R: Real>(
     input: &[R],
-    width: usize,
+    (kind, width): (NormKind, usize),
     epsilon: R,
     kept: Normalised<'_, R>,
 ) {
     let count = R::of(width as f64);
     let rows = input.chunks_exact(width).zip(kept.normalised.chunks_exact_mut(width));
     for ((input, normalised), inverse) in rows.zip(kept.inverse) {
-        let mean = reduce(input, input, |value, _| value) / count;
+        let mean = kind.mean(input);
         let variance = reduce(input, input, |value, _| (value - mean) * (value - mean)) / count;
         // One over an overflown variance is 0, which would pass for a row of equal entries.
         let sound = variance.finite();
@@ -275,6 +295,12 @@ pub(crate) fn normalise<R: Real>(
 pub(crate) fn affine<R: Real>(normalised: &[R], norm: &NormWeights<R>, output: &mut [R]) {
     let width = norm.scale.len();
     for (row, output) in normalised.chunks_exact(width).zip(output.chunks_exact_mut(width)) {
+        if norm.shift.is_empty() {
+            for ((target, &value), &scale) in output.iter_mut().zip(row).zip(&norm.scale) {
+                *target = value * scale;
+            }
+            continue;
+        }
         let weights = norm.scale.iter().zip(&norm.shift);
         for ((target, &value), (&scale, &shift)) in output.iter_mut().zip(row).zip(weights) {
             *target = value * scale + shift;
@@ -282,16 +308,17 @@ pub(crate) fn affine<R: Real>(normalised: &[R], norm: &NormWeights<R>, output: &
     }
 }
 
-/// Adds the adjoint of a layer norm's input to `target [rows, width]`.
+/// Adds the adjoint of a norm's input to `target [rows, width]`.
 ///
 /// ```text
 /// x̄ += (g − mean(g) − x̂ · mean(g x̂)) / √(variance + ε),   g = scale · ȳ
 /// ```
 ///
-/// `adjoint [rows, width]` is `ȳ` and is overwritten by `g`.
+/// Of a [`NormKind::MeanSquare`] `mean(g)` is 0. `adjoint [rows, width]` is `ȳ` and is
+/// overwritten by `g`.
 pub(crate) fn norm_adjoint<R: Real>(
     adjoint: &mut [R],
-    scale: &[R],
+    (kind, scale): (NormKind, &[R]),
     normalised: &[R],
     inverse: &[R],
     target: &mut [R],
@@ -303,7 +330,7 @@ pub(crate) fn norm_adjoint<R: Real>(
         rows.zip(inverse).zip(target.chunks_exact_mut(width))
     {
         scale_by(adjoint, scale);
-        let mean = reduce(adjoint, adjoint, |value, _| value) / count;
+        let mean = kind.mean(adjoint);
         let slope = dot(adjoint, normalised) / count;
         for ((target, &value), &x) in target.iter_mut().zip(&*adjoint).zip(normalised) {
             *target += inverse * (value - mean - x * slope);
@@ -329,6 +356,25 @@ pub(crate) fn gelu<R: Real>(input: &mut [R], output: &mut [R]) {
             R::ONE / (R::ONE + (-(twice_root * x * (R::ONE + cubic * square))).exponential());
         *output = x * step;
         *input = step + x * step * (R::ONE - step) * twice_root * (R::ONE + slope * square);
+    }
+}
+
+/// `y = u · g s(g)`, `s(g) = 1/(1 + e^(−g))`: a product that lets through as much as its gate says.
+///
+/// `gate` and `up` are overwritten by the derivatives of `y` for them:
+///
+/// ```text
+/// ∂y/∂g = u s (1 + g (1 − s)),   ∂y/∂u = g s
+/// ```
+pub(crate) fn gated_silu<R: Real>(gate: &mut [R], up: &mut [R], output: &mut [R]) {
+    assert_eq!(gate.len(), output.len(), "one output per gate");
+    assert_eq!(up.len(), output.len(), "one output per input");
+    for ((gate, up), output) in gate.iter_mut().zip(up).zip(output) {
+        let (g, u) = (*gate, *up);
+        let step = R::ONE / (R::ONE + (-g).exponential());
+        *up = g * step;
+        *output = u * *up;
+        *gate = u * step * (R::ONE + g * (R::ONE - step));
     }
 }
 

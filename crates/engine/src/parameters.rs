@@ -1,8 +1,10 @@
-//! The weights of a GPT-2 model as plain vectors, and the way to and from its files.
+//! The weights of a model as plain vectors, and the way to and from its files.
 //!
 //! In: [`Weights`] and a [`Config`]. Out: [`Parameters`], every size checked. Matrices keep the
-//! checkpoint's layout, `[in, out]` row by row, so `y = x W + b`. Nothing here computes.
+//! order of the checkpoint, row by row: `[in, out]` in the GPT-2 family, `[out, in]` in the Llama
+//! family. Nothing here computes.
 
+use crate::blocks::BlockKind;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
@@ -14,7 +16,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// A layer norm: `y = scale · (x − mean)/√(variance + ε) + shift`.
+mod tensors;
+
+use tensors::{UNEMBEDDING, is_table};
+pub(crate) use tensors::{check_sizes, full_name, layout, prefix};
+
+/// A norm: `y = scale · (x − mean)/√(variance + ε) + shift`, or without mean and shift.
 ///
 /// # Examples
 ///
@@ -23,7 +30,7 @@ use std::path::Path;
 pub struct Norm {
     /// `[width]`.
     pub scale: Vec<f32>,
-    /// `[width]`.
+    /// `[width]`, or empty in the Llama family.
     pub shift: Vec<f32>,
 }
 
@@ -34,9 +41,9 @@ pub struct Norm {
 /// See [`Parameters`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Linear {
-    /// `[in, out]`, row by row.
+    /// `[in, out]` in the GPT-2 family, `[out, in]` in the Llama family, row by row.
     pub weight: Vec<f32>,
-    /// `[out]`.
+    /// `[out]`, or empty if there is none.
     pub bias: Vec<f32>,
 }
 
@@ -49,19 +56,53 @@ pub struct Linear {
 pub struct Layer {
     /// The norm in front of attention.
     pub attention_norm: Norm,
-    /// Queries, keys and values side by side: `[width, 3 · width]`.
-    pub attention_input: Linear,
-    /// From the heads back: `[width, width]`.
-    pub attention_output: Linear,
+    /// From the stream to the queries of all heads.
+    pub query: Linear,
+    /// From the stream to the keys of all key-value heads.
+    pub key: Linear,
+    /// From the stream to the values of all key-value heads.
+    pub value: Linear,
+    /// From the heads back to the stream.
+    pub output: Linear,
     /// The norm in front of the MLP.
     pub mlp_norm: Norm,
-    /// `[width, inner]`.
+    /// From the stream to the gate of the MLP, if it has one.
+    pub mlp_gate: Option<Linear>,
+    /// From the stream into the MLP.
     pub mlp_up: Linear,
-    /// `[inner, width]`.
+    /// From the MLP back to the stream.
     pub mlp_down: Linear,
 }
 
-/// All weights of a model of the GPT-2 family.
+impl Layer {
+    /// The matrix that blocks of a kind are taken from, if there is one.
+    pub(crate) fn linear(&self, kind: BlockKind) -> Option<&Linear> {
+        match kind {
+            BlockKind::Value => Some(&self.value),
+            BlockKind::Output => Some(&self.output),
+            BlockKind::Query => Some(&self.query),
+            BlockKind::Key => Some(&self.key),
+            BlockKind::MlpUp => Some(&self.mlp_up),
+            BlockKind::MlpDown => Some(&self.mlp_down),
+            BlockKind::MlpGate => self.mlp_gate.as_ref(),
+        }
+    }
+
+    /// As [`Layer::linear`], to write to.
+    pub(crate) fn linear_mut(&mut self, kind: BlockKind) -> Option<&mut Linear> {
+        match kind {
+            BlockKind::Value => Some(&mut self.value),
+            BlockKind::Output => Some(&mut self.output),
+            BlockKind::Query => Some(&mut self.query),
+            BlockKind::Key => Some(&mut self.key),
+            BlockKind::MlpUp => Some(&mut self.mlp_up),
+            BlockKind::MlpDown => Some(&mut self.mlp_down),
+            BlockKind::MlpGate => self.mlp_gate.as_mut(),
+        }
+    }
+}
+
+/// All weights of a model.
 ///
 /// # Examples
 ///
@@ -74,7 +115,7 @@ pub struct Layer {
 /// )?;
 /// let parameters = Parameters::zeros(&config)?;
 /// assert_eq!(parameters.token_embedding.len(), 5 * 2);
-/// assert_eq!(parameters.layers[0].attention_input.weight.len(), 2 * 6);
+/// assert_eq!(parameters.layers[0].mlp_up.weight.len(), 2 * 8);
 /// assert_eq!(parameters.unembedding, None);
 /// # Ok::<(), Error>(())
 /// ```
@@ -82,7 +123,7 @@ pub struct Layer {
 pub struct Parameters {
     /// `[vocabulary, width]`.
     pub token_embedding: Vec<f32>,
-    /// `[positions, width]`.
+    /// `[positions, width]`, or empty if positions are rotary.
     pub position_embedding: Vec<f32>,
     /// The blocks, lowest first.
     pub layers: Vec<Layer>,
@@ -105,51 +146,6 @@ pub enum Precision {
     Single,
     /// 16 bits per weight (`F16`), rounded to the nearest.
     Half,
-}
-
-const UNEMBEDDING: &str = "lm_head.weight";
-pub(crate) const PREFIX: &str = "transformer.";
-
-/// Name and shape of every tensor of a model, in the order of [`Parameters::tensors`]; the names
-/// are without prefix.
-pub(crate) fn layout(config: &Config) -> Vec<(String, Vec<usize>)> {
-    let &Config { layers, width, inner, positions, vocabulary, .. } = config;
-    let mut names = vec![
-        ("wte.weight".to_owned(), vec![vocabulary, width]),
-        ("wpe.weight".to_owned(), vec![positions, width]),
-    ];
-    for layer in 0..layers {
-        for (name, shape) in [
-            ("ln_1.weight", vec![width]),
-            ("ln_1.bias", vec![width]),
-            ("attn.c_attn.weight", vec![width, 3 * width]),
-            ("attn.c_attn.bias", vec![3 * width]),
-            ("attn.c_proj.weight", vec![width, width]),
-            ("attn.c_proj.bias", vec![width]),
-            ("ln_2.weight", vec![width]),
-            ("ln_2.bias", vec![width]),
-            ("mlp.c_fc.weight", vec![width, inner]),
-            ("mlp.c_fc.bias", vec![inner]),
-            ("mlp.c_proj.weight", vec![inner, width]),
-            ("mlp.c_proj.bias", vec![width]),
-        ] {
-            names.push((format!("h.{layer}.{name}"), shape));
-        }
-    }
-    names.push(("ln_f.weight".to_owned(), vec![width]));
-    names.push(("ln_f.bias".to_owned(), vec![width]));
-    if !config.tied {
-        names.push((UNEMBEDDING.to_owned(), vec![vocabulary, width]));
-    }
-    names
-}
-
-/// Whether a name (without prefix) is a mask that old checkpoints store with the weights.
-fn is_mask(name: &str, layers: usize) -> bool {
-    (0..layers).any(|layer| {
-        name.strip_prefix(&format!("h.{layer}.attn."))
-            .is_some_and(|rest| rest == "bias" || rest == "masked_bias")
-    })
 }
 
 impl Parameters {
@@ -201,7 +197,8 @@ impl Parameters {
 
     /// Takes a model's parameters out of a checkpoint.
     ///
-    /// Names may carry the prefix `transformer.`; stored attention masks are passed over.
+    /// Names may carry the prefix `transformer.` or `model.` of their family; stored attention
+    /// masks and rotary frequencies are passed over.
     ///
     /// # Errors
     ///
@@ -269,50 +266,13 @@ impl Parameters {
         Ok(Self::from_tensors(tensors, config))
     }
 
-    /// Parameters from tensors in the order of [`layout`].
-    pub(crate) fn from_tensors(tensors: Vec<Vec<f32>>, config: &Config) -> Self {
-        let mut tensors = tensors.into_iter();
-        let mut next = || tensors.next().expect("layout lists every tensor of the model");
-        let token_embedding = next();
-        let position_embedding = next();
-        let layers = (0..config.layers)
-            .map(|_| Layer {
-                attention_norm: Norm { scale: next(), shift: next() },
-                attention_input: Linear { weight: next(), bias: next() },
-                attention_output: Linear { weight: next(), bias: next() },
-                mlp_norm: Norm { scale: next(), shift: next() },
-                mlp_up: Linear { weight: next(), bias: next() },
-                mlp_down: Linear { weight: next(), bias: next() },
-            })
-            .collect();
-        let final_norm = Norm { scale: next(), shift: next() };
-        let unembedding = (!config.tied).then(next);
-        Self { token_embedding, position_embedding, layers, final_norm, unembedding }
-    }
-
-    /// The tensors in the order of [`layout`].
-    pub(crate) fn tensors(&self) -> Vec<&[f32]> {
-        let mut tensors: Vec<&[f32]> = vec![&self.token_embedding, &self.position_embedding];
-        for layer in &self.layers {
-            tensors.extend([&layer.attention_norm.scale[..], &layer.attention_norm.shift]);
-            tensors.extend([&layer.attention_input.weight[..], &layer.attention_input.bias]);
-            tensors.extend([&layer.attention_output.weight[..], &layer.attention_output.bias]);
-            tensors.extend([&layer.mlp_norm.scale[..], &layer.mlp_norm.shift]);
-            tensors.extend([&layer.mlp_up.weight[..], &layer.mlp_up.bias]);
-            tensors.extend([&layer.mlp_down.weight[..], &layer.mlp_down.bias]);
-        }
-        tensors.extend([&self.final_norm.scale[..], &self.final_norm.shift]);
-        tensors.extend(self.unembedding.as_deref());
-        tensors
-    }
-
     /// Writes `model.safetensors` and `config.json` into an existing directory.
     ///
     /// Other tools read both; the tokenizer is written by [`crate::Tokenizer::save`].
     ///
     /// # Errors
     ///
-    /// Those of [`Config::check`]; [`Error::ParameterSize`] for a parameter of another size than
+    /// Those of [`Config::check`]; [`Error::SizeMismatch`] for a parameter of another size than
     /// the configuration asks for; [`Error::WeightNotFinite`] for one that is not finite, or too
     /// large for the precision; [`Error::File`] if the files cannot be written.
     ///
@@ -336,6 +296,7 @@ impl Parameters {
     ) -> Result<(), Error> {
         config.check()?;
         let file = directory.join("model.safetensors");
+        check_sizes(config, self)?;
         let tensors = self.stored(&file, config, precision)?;
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         serialize_to_file(tensors, Some(metadata.into_iter().collect()), &file).map_err(
@@ -350,32 +311,18 @@ impl Parameters {
         config.save(directory)
     }
 
-    /// Every tensor under its full name, checked against the configuration.
+    /// Every tensor under its full name, each number within the precision.
     fn stored(
         &self,
         file: &Path,
         config: &Config,
         precision: Precision,
     ) -> Result<Vec<(String, Stored<'_>)>, Error> {
-        let own = if config.tied { 0 } else { config.vocabulary * config.width };
-        for (name, found, expected) in [
-            ("h", self.layers.len(), config.layers),
-            (UNEMBEDDING, self.unembedding.as_ref().map_or(0, Vec::len), own),
-        ] {
-            if found != expected {
-                return Err(Error::ParameterSize { tensor: name.to_owned(), found, expected });
-            }
-        }
         let layout = layout(config);
         let mut stored = Vec::with_capacity(layout.len());
-        for ((name, shape), values) in layout.into_iter().zip(self.tensors()) {
-            let tensor = full_name(PREFIX, &name);
-            let (found, expected) = (values.len(), shape.iter().product());
-            if found != expected {
-                return Err(Error::ParameterSize { tensor, found, expected });
-            }
-            let view = Stored { shape, values, precision };
-            check_finite(file, &tensor, values)?;
+        for ((name, shape), values) in layout.into_iter().zip(self.tensors(config)) {
+            let tensor = full_name(prefix(config), &name);
+            check_finite(file, &tensor, &values)?;
             if precision == Precision::Half {
                 let overflows = |value: &f32| f16::from_f32(*value).is_infinite();
                 if let Some(index) = values.iter().position(overflows) {
@@ -383,7 +330,7 @@ impl Parameters {
                     return Err(Error::WeightNotFinite { file, tensor, index, value });
                 }
             }
-            stored.push((tensor, view));
+            stored.push((tensor, Stored { shape, values, precision }));
         }
         Ok(stored)
     }
@@ -397,8 +344,9 @@ fn check_names(
 ) -> Result<&'static str, Error> {
     let names: BTreeSet<&str> = weights.names().collect();
     let known: BTreeSet<&str> = layout.iter().map(|(name, _)| name.as_str()).collect();
+    let prefix = prefix(config);
     let twice = names.iter().find_map(|name| {
-        let bare = name.strip_prefix(PREFIX).filter(|&bare| names.contains(bare))?;
+        let bare = name.strip_prefix(prefix).filter(|&bare| names.contains(bare))?;
         Some((bare, name))
     });
     if let Some((bare, full)) = twice {
@@ -408,11 +356,11 @@ fn check_names(
             second: weights.file_of(full).to_path_buf(),
         });
     }
-    let prefix = if names.iter().any(|name| name.starts_with(PREFIX)) { PREFIX } else { "" };
+    let prefix = if names.iter().any(|name| name.starts_with(prefix)) { prefix } else { "" };
     for &name in names.iter().filter(|&&name| name != UNEMBEDDING) {
         let belongs = name
             .strip_prefix(prefix)
-            .is_some_and(|bare| known.contains(bare) || is_mask(bare, config.layers));
+            .is_some_and(|bare| known.contains(bare) || is_table(bare, config));
         if !belongs {
             let file = weights.file_of(name).to_path_buf();
             return Err(Error::UnknownTensor { file, tensor: name.to_owned() });
@@ -421,15 +369,10 @@ fn check_names(
     Ok(prefix)
 }
 
-/// A name with the prefix that the body of the model carries; the output embedding has none.
-pub(crate) fn full_name(prefix: &str, name: &str) -> String {
-    if name == UNEMBEDDING { name.to_owned() } else { format!("{prefix}{name}") }
-}
-
 /// A tensor on its way into a file.
 pub(crate) struct Stored<'a> {
     pub(crate) shape: Vec<usize>,
-    pub(crate) values: &'a [f32],
+    pub(crate) values: Cow<'a, [f32]>,
     pub(crate) precision: Precision,
 }
 
@@ -447,7 +390,7 @@ impl View for Stored<'_> {
 
     fn data(&self) -> Cow<'_, [u8]> {
         let mut bytes = Vec::with_capacity(self.data_len());
-        for &value in self.values {
+        for &value in &*self.values {
             match self.precision {
                 Precision::Single => bytes.extend_from_slice(&value.to_le_bytes()),
                 Precision::Half => bytes.extend_from_slice(&f16::from_f32(value).to_le_bytes()),

@@ -76,12 +76,13 @@ impl Pretraining {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::check`] and [`PretrainSettings::check`].
+    /// Those of [`Config::check`] and [`PretrainSettings::check`]; [`Error::CannotTrain`] for a
+    /// model of another family than GPT-2.
     pub fn new(config: &Config, settings: PretrainSettings) -> Result<Self, Error> {
         settings.check()?;
         let parameters = Parameters::initial(config, settings.seed)?;
         let machine = Machine::new(config);
-        let weights: Vec<f32> = machine.places.flatten(&parameters)?;
+        let weights: Vec<f32> = machine.places.flatten(&parameters, config)?;
         let moments = Moments::zeros(weights.len());
         let state = State { steps: 0, weights, moments };
         Ok(Self { config: config.clone(), settings, state, machine, threads: 1 })
@@ -91,15 +92,14 @@ impl Pretraining {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::check`] and [`PretrainSettings::check`]; [`Error::NotACheckpoint`] for
-    /// another kind of file, [`Error::OtherRun`] for a run with other settings; for a damaged one
+    /// As [`Pretraining::new`]; [`Error::NotACheckpoint`] for another kind of file, [`Error::OtherRun`] for a run with other settings; for a damaged one
     /// those of [`crate::Weights::open`], [`Error::UnknownTensor`] or [`Error::NegativeMoment`].
     pub fn resume(
         file: &Path,
         config: &Config,
         settings: PretrainSettings,
     ) -> Result<Self, Error> {
-        config.check()?;
+        places::check_trainable(config)?;
         settings.check()?;
         let machine = Machine::new(config);
         let state = checkpoint::resume(file, &machine.places, (config, &settings))?;

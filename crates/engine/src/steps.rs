@@ -104,7 +104,7 @@ pub struct Descent<R = f32> {
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
 /// // Without weights nothing moves: both answers are off by a half, ½(¼ + ¼) after every step.
-/// let blocks = choose_blocks("value@all", 1, 1)?;
+/// let blocks = choose_blocks("value@all", &config)?;
 /// let descent = descend(&model, &task, &blocks, &Steps::new(0.1, 2))?;
 /// assert_eq!(descent.query_predictions, [0.5, 0.5, 0.5]);
 /// assert_eq!(descent.losses, [0.25, 0.25, 0.25]);
@@ -228,7 +228,7 @@ pub struct Applied<R = f32> {
 /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-/// # let blocks = choose_blocks("value@all", 1, 1)?;
+/// # let blocks = choose_blocks("value@all", &config)?;
 /// let applied = apply_weights(&model, &task, &blocks, &[0.1, -0.2], None)?;
 /// assert_eq!(applied.query_prediction, applied.base_query_prediction); // without weights
 /// let refused = apply_weights(&model, &task, &blocks, &[0.1], None);
@@ -276,7 +276,7 @@ pub fn apply_weights<R: Real>(
 /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-/// # let blocks = choose_blocks("value@all", 1, 1)?;
+/// # let blocks = choose_blocks("value@all", &config)?;
 /// # use fewstep_core::{GradientDescent, Spectrum, StepSize};
 /// let spectrum = Spectrum::of(&[vec![4.0, 0.0], vec![0.0, 1.0]])?;
 /// let filter = GradientDescent { step: StepSize::new(0.1, &spectrum)?, horizon: 8 };
@@ -349,7 +349,7 @@ fn split(mut predictions: Vec<f64>) -> (Vec<f64>, f64) {
 /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-/// # let blocks = choose_blocks("value@all", 1, 1)?;
+/// # let blocks = choose_blocks("value@all", &config)?;
 /// let update = Update::zeros(&model, &blocks)?;
 /// assert_eq!(predict_updated(&model, &task, &update)?, [0.5, 0.5, 0.5]);
 /// # Ok::<(), Error>(())

@@ -5,18 +5,19 @@
 //! derivative. Layers below the lowest block are computed once and remembered by their result
 //! alone. Running again after an update allocates nothing.
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::blocks::{BlockId, BlockKind, block_size};
 use crate::error::Error;
-use crate::gpt2::{
+use crate::labels::Labels;
+use crate::layer::{
     AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, Scratch, Valid, gather,
     scatter_add,
 };
-use crate::labels::Labels;
 use crate::layout::Layout;
-use crate::network::{Network, Overlay, block_size};
+use crate::network::{Network, Overlay};
 use crate::ops::{View, ViewMut, Write, product};
 use crate::passes::PassCount;
 use crate::real::Real;
+use crate::rotary::Rotations;
 use crate::update::Update;
 
 mod factors;
@@ -57,7 +58,7 @@ impl<R: Real> Streams<R> {
 /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
 /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
 /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
-/// let mut tape = Tape::new(&model, layout, &labels, &choose_blocks("mlp-down@all", 1, 1)?)?;
+/// let mut tape = Tape::new(&model, layout, &labels, &choose_blocks("mlp-down@all", &config)?)?;
 /// assert_eq!(tape.predictions(), [0.5]);
 /// tape.pull_back(&[1.0])?;
 /// // The derivative for a matrix of 8 × 2 weights, which is 0 where all weights are.
@@ -69,6 +70,8 @@ pub struct Tape<'m, R = f32> {
     model: &'m Network<R>,
     /// Of the forward pass.
     plans: Plans,
+    /// What positions do to queries and keys, if they are rotary.
+    rotations: Option<Rotations<R>>,
     /// What keeps sequences apart on the way back, if they are not to be added up.
     separate: Option<Separate<R>>,
     blocks: Vec<BlockId>,
@@ -216,8 +219,12 @@ impl<'m, R: Real> Tape<'m, R> {
         let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
         let depths = blocks.iter().filter(|block| block.layer() == lowest);
         let zeros = |size: usize| vec![R::ZERO; size];
+        let longest = layout.lengths().iter().copied().max().unwrap_or(0);
+        let rotations =
+            config.rotary().map(|rotary| Rotations::new(rotary, config.head_width(), longest));
         let mut tape = Self {
             model,
+            rotations,
             depth: depths.map(|b| Depth::of(b.kind())).max().unwrap_or(Depth::MlpDown),
             lowest,
             input: zeros(rows * width),
@@ -260,7 +267,11 @@ impl<'m, R: Real> Tape<'m, R> {
             let sizes = self.plans.largest_sizes(0..self.lowest, self.model.config());
             let mut tape = LayerTape::new(&sizes, false);
             for layer in 0..self.lowest {
-                let pass = self.plans.pass(self.model, &self.overlay, layer);
+                let pass = self.plans.pass(
+                    (self.model, self.rotations.as_ref()),
+                    &self.overlay,
+                    layer,
+                );
                 run_layer(
                     &pass,
                     &mut self.streams,
@@ -278,7 +289,8 @@ impl<'m, R: Real> Tape<'m, R> {
         self.streams.rows.copy_from_slice(&self.input);
         for (index, tape) in self.layers.iter_mut().enumerate() {
             let valid = if index == 0 { self.valid } else { Valid::default() };
-            let pass = self.plans.pass(self.model, &self.overlay, self.lowest + index);
+            let model = (self.model, self.rotations.as_ref());
+            let pass = self.plans.pass(model, &self.overlay, self.lowest + index);
             run_layer(&pass, &mut self.streams, tape, &mut self.scratch, valid);
         }
         let normed = &mut self.scratch.gathered;
@@ -305,7 +317,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
     /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
     /// assert_eq!(tape.run(&Update::zeros(&model, &blocks)?)?, [0.5]);
@@ -362,7 +374,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
     /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
     /// let refused = tape.pull_back(&[1.0, 1.0]);
@@ -386,7 +398,8 @@ impl<'m, R: Real> Tape<'m, R> {
                 None => (&self.plans, tape, &mut self.streams),
                 Some(separate) => separate.copy_layer(&self.plans, tape, layer, depth),
             };
-            let pass = plans.pass(self.model, &self.overlay, layer);
+            let model = (self.model, self.rotations.as_ref());
+            let pass = plans.pass(model, &self.overlay, layer);
             pull_back_layer(&pass, streams, (tape, &mut self.adjoints[index]), scratch, depth);
         }
         self.passes.backward += seeds.iter().filter(|&&seed| seed != R::ZERO).count() as u64;
@@ -412,7 +425,7 @@ impl<'m, R: Real> Tape<'m, R> {
         self.adjoints = (self.lowest..config.layers)
             .map(|layer| LayerAdjoints {
                 kept: BlockKind::ALL.map(|kind| {
-                    let outputs = self.model.shape(kind).1;
+                    let outputs = config.shape(kind).1;
                     let size = self.rows_of(layer, kind) * outputs;
                     zeros(if self.needs(layer, kind) { size } else { 0 })
                 }),
@@ -422,10 +435,11 @@ impl<'m, R: Real> Tape<'m, R> {
             outputs: BlockKind::ALL.map(|kind| match kind {
                 // These two are the stream itself.
                 BlockKind::Output | BlockKind::MlpDown => Vec::new(),
-                _ => zeros(largest * self.model.shape(kind).1),
+                _ if config.has(kind) => zeros(largest * config.shape(kind).1),
+                _ => Vec::new(),
             }),
             normed: zeros(largest * config.width),
-            mixed: zeros(largest * config.width),
+            mixed: zeros(largest * config.attention_width()),
             gathered: zeros(sequences * config.width),
             scores: zeros(self.adjoint_plans().largest_group()),
         });
@@ -444,7 +458,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let layout = Layout::plain(&[vec![0], vec![1]])?;
     /// assert_eq!(Tape::new(&model, layout, &labels, &blocks)?.predictions(), [0.5, 0.5]);
     /// # Ok::<(), Error>(())
@@ -467,7 +481,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let layout = Layout::shared(&[vec![0, 1], vec![0, 2]])?;
     /// let passes = Tape::new(&model, layout, &labels, &blocks)?.passes();
     /// assert_eq!((passes.forward, passes.forward_tokens, passes.backward), (2, 3, 0));
@@ -491,7 +505,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let layout = Layout::shared(&[vec![0, 1], vec![0, 2]])?;
     /// assert_eq!(Tape::new(&model, layout, &labels, &blocks)?.layout().rows(), 3);
     /// # Ok::<(), Error>(())

@@ -4,12 +4,13 @@
 //! named after its block, or the weights of a checkpoint with the update in them. A file is not
 //! trusted: what does not fit the model is refused.
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::blocks::{BlockId, BlockKind, block_size, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
-use crate::network::{Network, block_size, check_blocks, check_sizes, shape};
-use crate::parameters::Parameters;
+use crate::matrix::for_block;
+use crate::network::Network;
+use crate::parameters::{Parameters, check_sizes};
 use crate::real::Real;
 use crate::weights::{Weights, check_finite};
 use safetensors::tensor::TensorView;
@@ -31,7 +32,7 @@ const HEADER: u64 = 1 << 24;
 ///          "vocab_size": 5}"#,
 /// )?;
 /// let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-/// let update = Update::zeros(&model, &choose_blocks("value@all", 1, 2)?)?;
+/// let update = Update::zeros(&model, &choose_blocks("value@all", &config)?)?;
 /// assert_eq!(update.blocks()[1].1, [0.0; 4 * 2]);
 /// # Ok::<(), Error>(())
 /// ```
@@ -56,7 +57,7 @@ impl<R: Real> Update<R> {
     /// #                 "n_ctx": 3, "vocab_size": 5}"#;
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-    /// let update = Update::zeros(&model, &choose_blocks("mlp-up@all", 1, 1)?)?;
+    /// let update = Update::zeros(&model, &choose_blocks("mlp-up@all", &config)?)?;
     /// assert_eq!(update.blocks()[0].1.len(), 2 * 8);
     /// # Ok::<(), Error>(())
     /// ```
@@ -77,7 +78,7 @@ impl<R: Real> Update<R> {
     /// #                 "n_ctx": 3, "vocab_size": 5}"#;
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// assert_eq!(Update::zeros(&model, &blocks)?.blocks()[0].0, blocks[0]);
     /// # Ok::<(), Error>(())
     /// ```
@@ -96,7 +97,7 @@ impl<R: Real> Update<R> {
     /// #                 "n_ctx": 3, "vocab_size": 5}"#;
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let mut update = Update::zeros(&model, &blocks)?;
     /// update.block_mut(blocks[0]).expect("it is there")[3] = 1.0;
     /// assert_eq!(update.blocks()[0].1, [0.0, 0.0, 0.0, 1.0]);
@@ -110,9 +111,8 @@ impl<R: Real> Update<R> {
 
     /// The shape of each block for a model.
     fn shapes(model: &Network<R>, blocks: &[BlockId]) -> Vec<Vec<usize>> {
-        let head_width = model.config().head_width();
         let of = |block: &BlockId| {
-            let (rows, columns) = block.place(shape(model.config(), block.kind()), head_width);
+            let (rows, columns) = block.place(model.config());
             vec![rows.len(), columns.len()]
         };
         blocks.iter().map(of).collect()
@@ -135,7 +135,7 @@ impl Update<f32> {
     /// #                 "n_ctx": 3, "vocab_size": 5}"#;
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let update = Update::zeros(&model, &blocks)?;
     /// let refused = update.save("no such directory/update.safetensors".as_ref(), &model);
     /// assert!(matches!(refused, Err(Error::File { action: "write", .. })));
@@ -182,15 +182,12 @@ impl Update<f32> {
     /// )?;
     /// let parameters = Parameters::zeros(&config)?;
     /// let model: Network = Network::new(&config, parameters.clone())?;
-    /// let blocks = choose_blocks("value@all", 1, 1)?;
+    /// let blocks = choose_blocks("value@all", &config)?;
     /// let mut update = Update::zeros(&model, &blocks)?;
     /// update.block_mut(blocks[0]).expect("it is there").copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
     ///
-    /// // Queries, keys and values stand side by side.
     /// let merged = update.merge(&parameters, &config)?;
-    /// let weight = &merged.layers[0].attention_input.weight;
-    /// assert_eq!(weight[..6], [0.0, 0.0, 0.0, 0.0, 1.0, 2.0]);
-    /// assert_eq!(weight[6..], [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
+    /// assert_eq!(merged.layers[0].value.weight, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn merge(&self, parameters: &Parameters, config: &Config) -> Result<Parameters, Error> {
@@ -214,22 +211,12 @@ impl Update<f32> {
             if found != expected {
                 return Err(Error::SizeMismatch { quantity: "update", found, expected });
             }
-            let layer = &mut parameters.layers[block.layer()];
-            let width = config.width;
-            // The matrix, the length of its rows, and the column at which the block's kind begins.
-            let (weight, length, first) = match block.kind() {
-                BlockKind::Query => (&mut layer.attention_input.weight, 3 * width, 0),
-                BlockKind::Key => (&mut layer.attention_input.weight, 3 * width, width),
-                BlockKind::Value => (&mut layer.attention_input.weight, 3 * width, 2 * width),
-                BlockKind::Output => (&mut layer.attention_output.weight, width, 0),
-                BlockKind::MlpUp => (&mut layer.mlp_up.weight, config.inner, 0),
-                BlockKind::MlpDown => (&mut layer.mlp_down.weight, width, 0),
-            };
-            let (rows, columns) = block.place(shape(config, block.kind()), config.head_width());
-            for (row, change) in rows.zip(change.chunks_exact(columns.len())) {
-                let start = row * length + first + columns.start;
-                crate::ops::add(&mut weight[start..start + columns.len()], change);
-            }
+            let linear = parameters.layers[block.layer()].linear_mut(block.kind());
+            let weight = &mut linear.expect("the blocks have been checked").weight;
+            let shape = config.shape(block.kind());
+            for_block(shape, config.order(), block.place(config), |index, from| {
+                weight[index] += change[from];
+            });
         }
         Ok(())
     }
@@ -256,9 +243,12 @@ impl Update<f32> {
     /// ```
     pub fn load(file: &Path, model: &Network<f32>) -> Result<Self, Error> {
         let config = model.config();
-        let width = config.width as u64;
-        let layer = width * (4 * width + 2 * config.inner as u64);
-        let limit = (4 * layer * config.layers as u64).saturating_add(HEADER);
+        let size = |kind: BlockKind| {
+            let (inputs, outputs) = config.shape(kind);
+            if config.has(kind) { inputs as u64 * outputs as u64 } else { 0 }
+        };
+        let layer: u64 = BlockKind::ALL.into_iter().map(size).sum();
+        let limit = (4 * layer).saturating_mul(config.layers as u64).saturating_add(HEADER);
         let bytes = files::read(file, limit)?;
         let weights = Weights::from_bytes(&bytes)?;
         let names: Vec<BlockId> = weights.names().map(str::parse).collect::<Result<_, _>>()?;

@@ -12,17 +12,17 @@ use fewstep_engine::{
     Order, PassCount, Real, Steps, Tape, TokenTask, Update, apply_weights, descend, observe,
     observe_single_position, predict_updated,
 };
-use support::{ALL_KINDS, DIGITS, assert_near, bits, blocks, digits, load, norm, random_case};
+use support::{DIGITS, all_blocks, assert_near, bits, blocks, digits, load, norm, random_case};
 
 fn case(seed: u64) -> (Network<f64>, TokenTask, Vec<BlockId>) {
     let (config, parameters, task) = random_case(seed);
-    let all = blocks(ALL_KINDS, &config);
+    let all = all_blocks(&config);
     (Network::new(&config, parameters).unwrap(), task, all)
 }
 
 /// The derivative of one prediction for all blocks, block after block.
 fn derivative<R: Real>(model: &Network<R>, task: &TokenTask, sequence: usize) -> Vec<f64> {
-    let all = blocks(ALL_KINDS, model.config());
+    let all = all_blocks(model.config());
     let layout = Layout::plain(task.sequences()).unwrap();
     let mut tape = Tape::new(model, layout, task.labels(), &all).unwrap();
     let mut seeds = vec![R::ZERO; task.sequences().len()];
@@ -37,7 +37,7 @@ fn derivative<R: Real>(model: &Network<R>, task: &TokenTask, sequence: usize) ->
 #[test]
 fn no_prediction_sees_its_own_answer() {
     let model: Network<f32> = load("gpt2-plain");
-    let all = blocks(ALL_KINDS, model.config());
+    let all = all_blocks(model.config());
     for (order, n) in [(Order::Original, 4), (Order::Tree, 4), (Order::Tree, 7)] {
         let before = digits(&DIGITS[..n], order);
         let seen = observe(&model, &before, &all, KernelForm::Cheapest).unwrap();
@@ -73,7 +73,7 @@ fn assert_same_variance(old: &Observation, new: &Observation, example: usize) {
 #[test]
 fn no_prediction_sees_its_own_answer_by_what_prompts_share() {
     let model: Network<f32> = load("gpt2-plain");
-    let all = blocks(ALL_KINDS, model.config());
+    let all = all_blocks(model.config());
     for (order, n) in [(Order::Original, 4), (Order::Tree, 4), (Order::Tree, 7)] {
         let alike = vec![("3", "1"); n];
         let observe = |examples: &[(&str, &str)]| {

@@ -6,7 +6,7 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{BlockId, Layout, Network, Tape, Update};
-use support::{ALL_KINDS, blocks, norm, random_case};
+use support::{FAMILIES, all_blocks, blocks, kinds, norm, random_case_of};
 
 /// `Σ_i seed_i s_i` at an update.
 fn value(tape: &mut Tape<'_, f64>, update: &Update<f64>, seeds: &[f64]) -> f64 {
@@ -31,8 +31,13 @@ fn random_update(
 }
 
 /// A direction in one block: five-point difference against the gradient, away from θ = 0.
-fn check_blocks(model: &Network<f64>, layout: &Layout, case: u64, chosen: &[BlockId]) {
-    let (_, _, task) = random_case(case);
+fn check_blocks(
+    model: &Network<f64>,
+    layout: &Layout,
+    (family, case): (u64, u64),
+    chosen: &[BlockId],
+) {
+    let (_, _, task) = random_case_of(family, case);
     let mut rng = Rng::new(100 + case);
     let at = random_update(model, chosen, 0.2, &mut rng);
     let seeds: Vec<f64> = (0..layout.sequences()).map(|_| rng.normal()).collect();
@@ -56,18 +61,23 @@ fn check_blocks(model: &Network<f64>, layout: &Layout, case: u64, chosen: &[Bloc
         let gap = (found - difference / (12.0 * width)).abs();
         // Rounding of the predictions over the width, and the fifth derivative.
         let allowed = 1e-10 * norm(&direction) * (1.0 + norm(slope));
-        assert!(gap <= allowed, "case {case}, {block}: off by {gap:e}, allowed {allowed:e}");
+        assert!(
+            gap <= allowed,
+            "family {family}, case {case}, {block}: off by {gap:e}, allowed {allowed:e}"
+        );
     }
 }
 
 #[test]
 fn gradients_of_every_kind_and_layer_match_differences() {
-    for case in 0..4 {
-        let (config, parameters, task) = random_case(case);
-        let model = Network::new(&config, parameters).unwrap();
-        for layout in [Layout::plain(task.sequences()), Layout::shared(task.sequences())] {
-            let layout = layout.unwrap();
-            check_blocks(&model, &layout, case, &blocks(ALL_KINDS, &config));
+    for family in 0..FAMILIES {
+        for case in 0..4 {
+            let (config, parameters, task) = random_case_of(family, case);
+            let model = Network::new(&config, parameters).unwrap();
+            for layout in [Layout::plain(task.sequences()), Layout::shared(task.sequences())] {
+                let layout = layout.unwrap();
+                check_blocks(&model, &layout, (family, case), &all_blocks(&config));
+            }
         }
     }
 }
@@ -75,12 +85,15 @@ fn gradients_of_every_kind_and_layer_match_differences() {
 /// One kind at a time: the adjoint stops as early as that kind allows, in every layer.
 #[test]
 fn gradients_match_differences_when_the_adjoint_stops_early() {
-    let (config, parameters, task) = random_case(7);
-    let model = Network::new(&config, parameters).unwrap();
-    let layout = task.layout().unwrap();
-    for kind in ["value", "output", "query", "key", "mlp-up", "mlp-down"] {
-        for layers in ["0..1", "1..2", "last1", "last2", "all"] {
-            check_blocks(&model, &layout, 7, &blocks(&format!("{kind}@{layers}"), &config));
+    for family in 0..FAMILIES {
+        let (config, parameters, task) = random_case_of(family, 7);
+        let model = Network::new(&config, parameters).unwrap();
+        let layout = task.layout().unwrap();
+        for kind in kinds(&config).split(',') {
+            for layers in ["0..1", "1..2", "last1", "last2", "all"] {
+                let chosen = blocks(&format!("{kind}@{layers}"), &config);
+                check_blocks(&model, &layout, (family, 7), &chosen);
+            }
         }
     }
 }

@@ -7,12 +7,12 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, BlockKind, Config, KernelForm, Labels, Network, Order, Real, TokenTask,
-    memory_plan, observe,
+    BlockId, BlockKind, Config, Family, KernelForm, Labels, Llama, Network, Order, Real, Rotary,
+    Scaling, TokenTask, Variant, memory_plan, observe,
 };
 use std::alloc::{GlobalAlloc, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{ALL_KINDS, blocks, random_parameters};
+use support::{blocks, kinds, random_parameters};
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -76,9 +76,11 @@ fn check<R: Real>(config: &Config) {
     for (examples, order) in [(2, Order::Original), (12, Order::Original), (8, Order::Tree)] {
         let task = task(examples, order);
         let layout = task.layout().unwrap();
-        for choice in [ALL_KINDS, "value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2"] {
+        let all = format!("{}@all", kinds(config));
+        for choice in [&all, "value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2"] {
             let chosen = blocks(choice, config);
-            // The model's transposes belong to the model; they are made by the first adjoint.
+            // Made by the first adjoint: the model's transposes, and what products keep for the
+            // thread.
             peak(&model, &task, &chosen, KernelForm::Cheapest);
             let plan = memory_plan(config, &layout, &chosen, size_of::<R>());
             let forms = [KernelForm::Ghost, KernelForm::Explicit];
@@ -105,9 +107,17 @@ fn the_plan_is_what_observing_holds_at_once() {
         norm_epsilon: 1e-5,
         tied: true,
         bos: None,
+        family: Family::Gpt2,
     };
     check::<f32>(&config);
     check::<f64>(&Config { layers: 3, heads: 2, width: 32, inner: 48, ..config.clone() });
+    // Heads that share keys and values, wider together than the stream, and a gate.
+    let rotary = Rotary { base: 10000.0, scaling: Scaling::None };
+    let variant = Variant::Qwen2;
+    let parts = Llama { key_value_heads: 2, head_width: 24, rotary, variant };
+    let llama = Config { family: Family::Llama(parts), inner: 144, ..config.clone() };
+    check::<f32>(&llama);
+    check::<f64>(&Config { layers: 2, width: 32, ..llama });
     // Neither a model that cannot be nor a block that it does not have stops the count.
     let layout = task(2, Order::Original).layout().unwrap();
     let far = [BlockId::of_head(BlockKind::Value, usize::MAX, usize::MAX).unwrap()];

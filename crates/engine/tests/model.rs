@@ -9,7 +9,7 @@ use fewstep_core::{Decision, GradientDescent, HorizonRule, Rules, Update as Choi
 use fewstep_engine::{
     Error, Model, Outcome, Steps, Task, Update, descend, memory_plan, predict_updated,
 };
-use support::{ALL_KINDS, assert_near, bits, blocks, fixture};
+use support::{all_blocks, assert_near, bits, blocks, fixture};
 
 const FOLDERS: [&str; 3] = ["gpt2-plain", "gpt2-inner", "gpt2-half"];
 
@@ -65,8 +65,8 @@ fn merging_leaves_other_weights_alone_and_refuses_what_does_not_fit() {
     let (width, size) = (config.width, config.head_width());
     let mut expected = parameters.clone();
     for row in 0..width {
-        for column in width + 2 * size..width + 3 * size {
-            expected.layers[1].attention_input.weight[row * 3 * width + column] += 0.5;
+        for column in 2 * size..3 * size {
+            expected.layers[1].key.weight[row * width + column] += 0.5;
         }
     }
     assert_eq!(merged, expected);
@@ -92,7 +92,7 @@ fn merging_leaves_other_weights_alone_and_refuses_what_does_not_fit() {
 #[test]
 fn observing_beyond_the_limit_is_refused_before_it_starts() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
-    let (task, chosen) = (&tasks()[0], blocks(ALL_KINDS, model.config()));
+    let (task, chosen) = (&tasks()[0], all_blocks(model.config()));
     let layout = model.read(task).unwrap().layout().unwrap();
     let needed = memory_plan(model.config(), &layout, &chosen, 4);
     assert!(needed > 1000);

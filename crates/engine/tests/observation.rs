@@ -8,7 +8,9 @@ use fewstep_engine::{
     BlockId, KernelForm, KernelOperator, Layout, Network, Order, PassCount, Real, Steps, Tape,
     TokenTask, Update, descend, observe, observe_single_position, predict_updated,
 };
-use support::{ALL_KINDS, DIGITS, Reference, bits, blocks, digits, load, norm, random_case};
+use support::{
+    DIGITS, Reference, all_blocks, bits, blocks, digits, kinds, load, norm, random_case,
+};
 
 /// Gap of two kernels relative to the scale of the derivatives that they compare.
 #[track_caller]
@@ -63,7 +65,8 @@ fn base_predictions<R: Real>(
 #[test]
 fn base_predictions_are_the_same_whoever_asks() {
     fn check<R: Real>(model: &Network<R>, task: &TokenTask, what: &str) {
-        for choice in [ALL_KINDS, "value@last1", "mlp-down@last1", "key,mlp-up@last2"] {
+        let all = format!("{}@all", kinds(model.config()));
+        for choice in [&all, "value@last1", "mlp-down@last1", "key,mlp-up@last2"] {
             let chosen = blocks(choice, model.config());
             let ways = base_predictions(model, task, &chosen);
             for (way, found) in &ways {
@@ -114,7 +117,7 @@ fn a_shared_forward_pass_changes_no_kernel() {
         (format!("{examples} in tree order"), load("gpt2-plain"), task)
     };
     for (case, model, task) in (0..3).map(random).chain([2, 3, 7].map(tree)) {
-        let (all, n) = (blocks(ALL_KINDS, model.config()), task.examples());
+        let (all, n) = (all_blocks(model.config()), task.examples());
         let together = observe(&model, &task, &all, KernelForm::Ghost).unwrap();
         for (block, seen) in all.iter().zip(together.geometry.blocks()) {
             let features = derivatives(&model, &task, &[*block]);
@@ -144,7 +147,7 @@ fn observing_runs_each_distinct_token_once() {
     let (distinct, all) = (5 + 1 + 2 + 7, 5 + 4 + 7 + 2 + 7);
     let expected =
         PassCount { forward: 5, backward: 5, forward_tokens: distinct, backward_tokens: all };
-    let chosen = blocks(ALL_KINDS, &config);
+    let chosen = all_blocks(&config);
     let seen = observe(&model, &task, &chosen, KernelForm::Cheapest).unwrap();
     assert_eq!(seen.passes, expected);
     let values = blocks("value@last1", &config);

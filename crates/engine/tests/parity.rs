@@ -9,7 +9,7 @@ mod support;
 
 use fewstep_engine::{KernelForm, Labels, Layout, Network, Real};
 use support::comparison::{self, Deviation};
-use support::{ALL_KINDS, Reference, assert_near, blocks, load};
+use support::{Reference, all_blocks, assert_near, load};
 
 const FOLDERS: [&str; 3] = ["gpt2-plain", "gpt2-inner", "gpt2-half"];
 const TASKS: [&str; 3] = ["digits", "words", "text"];
@@ -72,7 +72,7 @@ fn observations_agree<R: Real>(tolerance: f64) {
         agree::<R>(&TASKS, tolerance, |model, reference| {
             let all = comparison::observation(model, reference, form);
             // Three numbers for every block, and three for all.
-            assert_eq!(all.len(), 3 + 3 * blocks(ALL_KINDS, model.config()).len());
+            assert_eq!(all.len(), 3 + 3 * all_blocks(model.config()).len());
             all
         });
     }
@@ -101,7 +101,7 @@ fn ten_steps_agree_in_single_precision() {
 
 fn gradients_agree<R: Real>(tolerance: f64) {
     agree::<R>(&["digits"], tolerance, |model, reference| {
-        comparison::gradients(model, reference, &blocks(ALL_KINDS, model.config()))
+        comparison::gradients(model, reference, &all_blocks(model.config()))
     });
 }
 

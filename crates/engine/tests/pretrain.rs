@@ -7,8 +7,8 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    Batch, Config, Error, Gradients, Labels, Layout, Network, Parameters, PretrainSettings,
-    Pretraining, Real, StepReport,
+    Batch, Config, Error, Family, Gradients, Labels, Layout, Network, Parameters,
+    PretrainSettings, Pretraining, Real, StepReport,
 };
 use std::path::Path;
 use support::{Reference, assert_near, fixture, random_case};
@@ -79,6 +79,7 @@ fn small() -> Config {
         norm_epsilon: 1e-5,
         tied: true,
         bos: None,
+        family: Family::Gpt2,
     }
 }
 
@@ -221,14 +222,16 @@ fn initial_parameters_are_those_of_gpt2() {
     is(&parameters.token_embedding, 0.02);
     is(&parameters.position_embedding, 0.02);
     for layer in &parameters.layers {
-        is(&layer.attention_input.weight, 0.02);
+        for linear in [&layer.query, &layer.key, &layer.value] {
+            is(&linear.weight, 0.02);
+        }
         is(&layer.mlp_up.weight, 0.02);
-        is(&layer.attention_output.weight, 0.02 / 6.0_f64.sqrt());
+        is(&layer.output.weight, 0.02 / 6.0_f64.sqrt());
         is(&layer.mlp_down.weight, 0.02 / 6.0_f64.sqrt());
         for norm in [&layer.attention_norm, &layer.mlp_norm, &parameters.final_norm] {
             assert_eq!((&norm.scale, &norm.shift), (&vec![1.0; 64], &vec![0.0; 64]));
         }
-        for linear in [&layer.attention_input, &layer.attention_output, &layer.mlp_up] {
+        for linear in [&layer.query, &layer.value, &layer.output, &layer.mlp_up] {
             assert!(linear.bias.iter().all(|&bias| bias.to_bits() == 0));
         }
     }
@@ -509,10 +512,10 @@ fn parameters_of_another_model_are_refused() {
     let batch = random_batch(0);
     let wider = Config { inner: 13, ..small() };
     let refused = Gradients::<f32>::of(&wider, &parameters, &batch, 1).map(|_| ());
-    let tensor = "transformer.h.0.mlp.c_fc.weight".to_owned();
-    assert_eq!(refused, Err(Error::ParameterSize { tensor, found: 96, expected: 104 }));
+    let quantity = "mlp-up";
+    assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 96, expected: 104 }));
     let deeper = Config { layers: 3, ..small() };
     let refused = Gradients::<f32>::of(&deeper, &parameters, &batch, 1).map(|_| ());
-    let tensor = "list of tensors".to_owned();
-    assert_eq!(refused, Err(Error::ParameterSize { tensor, found: 28, expected: 40 }));
+    let quantity = "list of layers";
+    assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 2, expected: 3 }));
 }

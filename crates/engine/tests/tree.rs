@@ -8,7 +8,7 @@ use fewstep_engine::{
     Example, Label, Layout, Network, Order, PassCount, PromptSettings, Prompts, Query, Steps,
     Tape, Task, TokenTask, Tokenizer, Update, descend,
 };
-use support::{ALL_KINDS, DIGITS, assert_near, blocks, digits, load};
+use support::{DIGITS, all_blocks, assert_near, blocks, digits, load};
 
 /// A task with examples of five bytes, all different or all alike, that asks after three.
 fn bytes(examples: u8, alike: bool, order: Order) -> TokenTask {
@@ -57,7 +57,7 @@ fn tree_order_leaves_n_log_n_examples() {
 #[test]
 fn tree_and_separate_sequences_agree() {
     let model: Network<f64> = load("gpt2-plain");
-    let all = blocks(ALL_KINDS, model.config());
+    let all = all_blocks(model.config());
     for n in 2..=DIGITS.len() {
         let task = digits(&DIGITS[..n], Order::Tree);
         let run = |layout: Layout| {

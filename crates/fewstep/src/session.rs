@@ -70,9 +70,8 @@ impl Session {
     ///
     /// None for a model with at least one layer.
     pub fn new(model: Model, action: Action) -> Result<Self, Error> {
-        let (layers, heads) = (model.config().layers, model.config().heads);
-        let choice = format!("value@last{}", layers.min(LAYERS));
-        let blocks = choose_blocks(&choice, layers, heads)?;
+        let choice = format!("value@last{}", model.config().layers.min(LAYERS));
+        let blocks = choose_blocks(&choice, model.config())?;
         Ok(Self { model, blocks, rules: Rules::default(), action, full: false })
     }
 
@@ -82,8 +81,7 @@ impl Session {
     ///
     /// Those of [`choose_blocks`].
     pub fn with_blocks(mut self, choice: &str) -> Result<Self, Error> {
-        let config = self.model.config();
-        self.blocks = choose_blocks(choice, config.layers, config.heads)?;
+        self.blocks = choose_blocks(choice, self.model.config())?;
         Ok(self)
     }
 

@@ -93,7 +93,7 @@ impl Model {
     /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
     /// #         "query": {"x": "c", "y": "1"}}"#,
     /// # ).expect("this is a task");
-    /// let geometry = model.observe(&task, &choose_blocks("value@all", 1, 2)?)?.geometry;
+    /// let geometry = model.observe(&task, &choose_blocks("value@all", model.config())?)?.geometry;
     /// let decision = decide(&geometry, &Rules::default())?;
     /// // No update can move a model without weights, and none is made.
     /// let outcome = model.act(&task, &decision)?;

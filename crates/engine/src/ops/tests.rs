@@ -56,30 +56,38 @@ fn a_view_beyond_its_buffer_is_refused() {
     let _ = View::new(&values, 2, 3).columns(1..4);
 }
 
-/// The layer norm, as its definition reads, for one row.
-fn norm_by_definition(row: &[f64], norm: &NormWeights<f64>, epsilon: f64) -> Vec<f64> {
+/// A norm, as its definition reads, for one row.
+fn norm_by_definition(
+    row: &[f64],
+    (kind, norm): (NormKind, &NormWeights<f64>),
+    epsilon: f64,
+) -> Vec<f64> {
     let count = row.len() as f64;
-    let mean = row.iter().sum::<f64>() / count;
+    let mean = match kind {
+        NormKind::Deviation => row.iter().sum::<f64>() / count,
+        NormKind::MeanSquare => 0.0,
+    };
     let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    let shift = |k: usize| norm.shift.get(k).copied().unwrap_or(0.0);
     (0..row.len())
-        .map(|k| (row[k] - mean) / (variance + epsilon).sqrt() * norm.scale[k] + norm.shift[k])
+        .map(|k| (row[k] - mean) / (variance + epsilon).sqrt() * norm.scale[k] + shift(k))
         .collect()
 }
 
-#[test]
-fn layer_norm_and_its_adjoint_follow_the_definition() {
-    let (mut numbers, epsilon) = (Numbers::new(2), 1e-3);
+fn norms_follow_the_definition(kind: NormKind, seed: u64) {
+    let (mut numbers, epsilon) = (Numbers::new(seed), 1e-3);
     for (rows, width) in SHAPES {
         let input = numbers.vector(rows * width);
-        let norm = NormWeights { scale: numbers.vector(width), shift: numbers.vector(width) };
+        let shift = if kind == NormKind::Deviation { width } else { 0 };
+        let norm = NormWeights { scale: numbers.vector(width), shift: numbers.vector(shift) };
         let (mut normalised, mut inverse) = (vec![0.0; rows * width], vec![0.0; rows]);
         let mut output = vec![0.0; rows * width];
         let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
-        normalise(&input, width, epsilon, kept);
+        normalise(&input, (kind, width), epsilon, kept);
         affine(&normalised, &norm, &mut output);
         let definition = |input: &[f64]| -> Vec<f64> {
             let rows = input.chunks_exact(width);
-            rows.flat_map(|row| norm_by_definition(row, &norm, epsilon)).collect()
+            rows.flat_map(|row| norm_by_definition(row, (kind, &norm), epsilon)).collect()
         };
         for (&found, expected) in output.iter().zip(definition(&input)) {
             assert_close(found, expected, 10.0, width);
@@ -87,7 +95,8 @@ fn layer_norm_and_its_adjoint_follow_the_definition() {
         let (seed, direction) = (numbers.vector(rows * width), numbers.vector(rows * width));
         let base = numbers.vector(rows * width);
         let mut adjoint = base.clone();
-        norm_adjoint(&mut seed.clone(), &norm.scale, &normalised, &inverse, &mut adjoint);
+        let weights = (kind, &norm.scale[..]);
+        norm_adjoint(&mut seed.clone(), weights, &normalised, &inverse, &mut adjoint);
         for (adjoint, base) in adjoint.iter_mut().zip(&base) {
             *adjoint -= base;
         }
@@ -102,12 +111,24 @@ fn layer_norm_and_its_adjoint_follow_the_definition() {
 }
 
 #[test]
+fn layer_norm_and_its_adjoint_follow_the_definition() {
+    norms_follow_the_definition(NormKind::Deviation, 2);
+}
+
+#[test]
+fn mean_square_norm_and_its_adjoint_follow_the_definition() {
+    norms_follow_the_definition(NormKind::MeanSquare, 5);
+}
+
+#[test]
 fn a_norm_that_overflows_is_not_a_number() {
-    let (mut normalised, mut inverse) = ([0.0_f32; 4], [0.0_f32; 2]);
-    let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
-    normalise(&[1e30, -1e30, 1.0, 3.0], 2, 1e-5, kept);
-    assert!(normalised[..2].iter().all(|value| value.is_nan()));
-    assert!(normalised[2..].iter().all(|value| (value.abs() - 1.0).abs() < 1e-5));
+    for (kind, second) in [(NormKind::Deviation, 3.0), (NormKind::MeanSquare, -1.0)] {
+        let (mut normalised, mut inverse) = ([0.0_f32; 4], [0.0_f32; 2]);
+        let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
+        normalise(&[1e30, -1e30, 1.0, second], (kind, 2), 1e-5, kept);
+        assert!(normalised[..2].iter().all(|value| value.is_nan()));
+        assert!(normalised[2..].iter().all(|value| (value.abs() - 1.0).abs() < 1e-5));
+    }
 }
 
 #[test]
@@ -133,6 +154,33 @@ fn gelu_in_single_precision_is_finite_far_out() {
     gelu(&mut inputs, &mut outputs);
     assert_eq!(outputs[2..], [50.0, 1e4]);
     assert!(outputs[..2].iter().chain(&inputs).all(|value| value.is_finite()));
+}
+
+#[test]
+fn a_gated_product_and_its_derivatives_follow_the_definition() {
+    let definition = |gate: f64, up: f64| up * gate / (1.0 + (-gate).exp());
+    let gates: Vec<f64> = (-60..=60).map(|k| f64::from(k) / 5.0).collect();
+    let ups = Numbers::new(9).vector(gates.len());
+    let (mut gate_slopes, mut up_slopes) = (gates.clone(), ups.clone());
+    let mut outputs = vec![f64::NAN; gates.len()];
+    gated_silu(&mut gate_slopes, &mut up_slopes, &mut outputs);
+    for (index, (&gate, &up)) in gates.iter().zip(&ups).enumerate() {
+        assert_close(outputs[index], definition(gate, up), gate.abs().max(1.0), 1);
+        let slope = difference(&[gate], &[1.0], |gate| definition(gate[0], up));
+        assert_close(gate_slopes[index], slope, 1e5, 1);
+        let slope = difference(&[up], &[1.0], |up| definition(gate, up[0]));
+        assert_close(up_slopes[index], slope, 1e5, 1);
+    }
+}
+
+#[test]
+fn a_gated_product_in_single_precision_is_finite_far_out() {
+    let mut gates = vec![-1e4_f32, -100.0, 100.0, 1e4];
+    let (mut ups, mut outputs) = (vec![2.0; 4], vec![0.0; 4]);
+    gated_silu(&mut gates, &mut ups, &mut outputs);
+    assert_eq!(outputs[2..], [200.0, 2e4]);
+    assert!(outputs.iter().chain(&gates).chain(&ups).all(|value| value.is_finite()));
+    assert!(outputs[..2].iter().all(|value| value.abs() < 1e-30));
 }
 
 #[test]

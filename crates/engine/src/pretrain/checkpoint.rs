@@ -52,8 +52,19 @@ struct Header {
 
 /// Every setting that changes the result, by name.
 fn settings_by_name(config: &Config, settings: &PretrainSettings) -> BTreeMap<String, String> {
-    let Config { layers, heads, width, inner, positions, vocabulary, norm_epsilon, tied, bos } =
-        config;
+    // Only one family can be trained, so it goes without saying.
+    let Config {
+        layers,
+        heads,
+        width,
+        inner,
+        positions,
+        vocabulary,
+        norm_epsilon,
+        tied,
+        bos,
+        family: _,
+    } = config;
     let PretrainSettings {
         seed,
         steps,
@@ -105,7 +116,7 @@ pub(crate) fn save(
             let values = &values[tensor.range.clone()];
             check_finite(file, &name, values)?;
             let (shape, precision) = (tensor.shape.clone(), Precision::Single);
-            tensors.push((name, Stored { shape, values, precision }));
+            tensors.push((name, Stored { shape, values: values.into(), precision }));
         }
     }
     let run = Run { steps: state.steps, settings: settings_by_name(config, settings) };

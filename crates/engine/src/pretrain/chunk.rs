@@ -6,9 +6,9 @@
 
 use crate::attention::AttentionPlan;
 use crate::config::Config;
-use crate::gpt2::{gather, scatter_add};
+use crate::layer::{gather, scatter_add};
 use crate::layout::Layout;
-use crate::ops::{View, ViewMut, Write, add, norm_adjoint, product};
+use crate::ops::{NormKind, View, ViewMut, Write, add, norm_adjoint, product};
 use crate::pretrain::buffers::{Buffers, HeadTape, NormTape};
 use crate::pretrain::layer::LayerPass;
 use crate::pretrain::places::{LinearPlace, NormPlace, Places};
@@ -133,7 +133,8 @@ impl<'a, R: Real> Pass<'a, R> {
         }
         add_rows(&mut gradient[place.shift.clone()], adjoint);
         let scale = &self.weights[place.scale.clone()];
-        norm_adjoint(adjoint, scale, &tape.normalised, &tape.inverse, stream);
+        let norm = (NormKind::Deviation, scale);
+        norm_adjoint(adjoint, norm, &tape.normalised, &tape.inverse, stream);
     }
 
     /// From the stream to the summed loss; leaves the adjoint of the logits in `head`.

@@ -3,7 +3,7 @@
 //! A batch is always cut into the same shards, and their gradients are added in the same order.
 //! So the number of threads changes how long it takes and not one bit of the result.
 
-use crate::attention::AttentionPlan;
+use crate::attention::{AttentionPlan, HeadCounts};
 use crate::config::Config;
 use crate::error::Error;
 use crate::layout::Layout;
@@ -13,7 +13,7 @@ use crate::pretrain::adamw::norm;
 use crate::pretrain::batch::Batch;
 use crate::pretrain::buffers::Buffers;
 use crate::pretrain::chunk::{Chunk, Pass};
-use crate::pretrain::places::Places;
+use crate::pretrain::places::{Places, check_trainable};
 use crate::real::Real;
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ fn chunk(batch: &Batch, rest: &mut Range<usize>, config: &Config) -> Chunk {
     }
     let layout = Layout::plain(&batch.sequences()[first..rest.start])
         .expect("a batch has no empty sequence");
-    let plan = AttentionPlan::everywhere(&layout, config.heads, config.head_width());
+    let plan = AttentionPlan::everywhere(&layout, HeadCounts::of(config));
     Chunk { layout, plan, rows, tokens }
 }
 
@@ -155,7 +155,8 @@ impl<R: Real> Gradients<R> {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::check`]; [`Error::ParameterSize`] for parameters of another model;
+    /// Those of [`Config::check`]; [`Error::CannotTrain`] for a model of another family than
+    /// GPT-2; [`Error::SizeMismatch`] for parameters of another model;
     /// [`Error::SequenceTooLong`] or [`Error::TokenOutOfRange`] for a batch that the model cannot
     /// take.
     pub fn of(
@@ -164,10 +165,10 @@ impl<R: Real> Gradients<R> {
         batch: &Batch,
         threads: usize,
     ) -> Result<Self, Error> {
-        config.check()?;
+        check_trainable(config)?;
         batch.check(config)?;
         let mut machine = Machine::new(config);
-        let weights = machine.places.flatten(parameters)?;
+        let weights = machine.places.flatten(parameters, config)?;
         let loss = machine.run(config, &weights, batch, threads);
         let values = machine.gradient().to_vec();
         Ok(Self { loss, places: machine.places, values })

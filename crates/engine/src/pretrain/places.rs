@@ -3,9 +3,9 @@
 //! One vector makes gradients, their norm, the optimiser and checkpoints loops over numbers.
 //! Tensors follow each other in the order and layout of a checkpoint, matrices `[in, out]`.
 
-use crate::config::Config;
+use crate::config::{Config, Family};
 use crate::error::Error;
-use crate::parameters::{PREFIX, Parameters, full_name, layout};
+use crate::parameters::{Parameters, check_sizes, full_name, layout, prefix};
 use crate::real::Real;
 use fewstep_core::Rng;
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl Places {
             .map(|(name, shape)| {
                 let range = end..end + shape.iter().product::<usize>();
                 end = range.end;
-                Tensor { name: full_name(PREFIX, &name), shape, range }
+                Tensor { name: full_name(prefix(config), &name), shape, range }
             })
             .collect();
         let mut ranges = tensors.iter().map(|tensor| tensor.range.clone());
@@ -100,19 +100,14 @@ impl Places {
     }
 
     /// All parameters in one vector, every size checked.
-    pub(crate) fn flatten<R: Real>(&self, parameters: &Parameters) -> Result<Vec<R>, Error> {
-        let found = parameters.tensors();
-        if found.len() != self.tensors.len() {
-            let (tensor, found) = ("list of tensors".to_owned(), found.len());
-            return Err(Error::ParameterSize { tensor, found, expected: self.tensors.len() });
-        }
+    pub(crate) fn flatten<R: Real>(
+        &self,
+        parameters: &Parameters,
+        config: &Config,
+    ) -> Result<Vec<R>, Error> {
+        check_sizes(config, parameters)?;
         let mut flat = Vec::with_capacity(self.size());
-        for (tensor, values) in self.tensors.iter().zip(found) {
-            let (found, expected) = (values.len(), tensor.range.len());
-            if found != expected {
-                let tensor = tensor.name.clone();
-                return Err(Error::ParameterSize { tensor, found, expected });
-            }
+        for values in parameters.tensors(config) {
             flat.extend(values.iter().map(|&value| R::of_weight(value)));
         }
         Ok(flat)
@@ -123,6 +118,12 @@ impl Places {
         let tensors = self.tensors.iter().map(|tensor| flat[tensor.range.clone()].to_vec());
         Parameters::from_tensors(tensors.collect(), config)
     }
+}
+
+/// `Err` unless the sizes are in range and the model is of the family that can be trained.
+pub(crate) fn check_trainable(config: &Config) -> Result<(), Error> {
+    config.check()?;
+    if config.family == Family::Gpt2 { Ok(()) } else { Err(Error::CannotTrain) }
 }
 
 /// The standard deviation of matrices and embeddings before training.
@@ -137,7 +138,7 @@ impl Parameters {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::check`].
+    /// Those of [`Config::check`], and [`Error::CannotTrain`] for a model of another family.
     ///
     /// # Examples
     ///
@@ -154,7 +155,7 @@ impl Parameters {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn initial(config: &Config, seed: u64) -> Result<Self, Error> {
-        config.check()?;
+        check_trainable(config)?;
         let mut rng = Rng::new(seed);
         let residual = SPREAD / (2.0 * config.layers as f64).sqrt();
         let tensors = layout(config).into_iter().map(|(name, shape)| {

@@ -3,7 +3,8 @@
 use super::Tape;
 use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
-use crate::gpt2::gather;
+use crate::layer::gather;
+use crate::matrix::Matrix;
 use crate::ops::{View, ViewMut, Write, affine, product};
 use crate::real::Real;
 use crate::update::Update;
@@ -11,9 +12,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 impl<R: Real> Tape<'_, R> {
-    /// A matrix `[in, out]`, as updated.
-    pub(crate) fn weight(&self, layer: usize, kind: BlockKind) -> View<'_, R> {
-        self.model.weight(&self.overlay, layer, kind)
+    /// A matrix, as updated.
+    pub(crate) fn matrix(&self, layer: usize, kind: BlockKind) -> &Matrix<R> {
+        self.model.matrix(&self.overlay, layer, kind)
     }
 
     /// The blocks it was made for.
@@ -49,7 +50,7 @@ impl<R: Real> Tape<'_, R> {
         let values = self.forward_inputs(layer, kind);
         match &self.separate {
             Some(separate) if !self.one_row_each(layer, kind) => {
-                let width = self.model.shape(kind).0;
+                let width = self.model.config().shape(kind).0;
                 Cow::Owned(gathered(&values, &separate.rows, width))
             }
             _ => values,
@@ -63,7 +64,7 @@ impl<R: Real> Tape<'_, R> {
         let (normalised, norm) = match kind {
             BlockKind::Output => return Cow::Borrowed(&tape.mixed),
             BlockKind::MlpDown => return Cow::Borrowed(&tape.activated),
-            BlockKind::MlpUp => (&tape.mlp_normalised, &weights.mlp_norm),
+            BlockKind::MlpUp | BlockKind::MlpGate => (&tape.mlp_normalised, &weights.mlp_norm),
             _ => (&tape.attention_normalised, &weights.attention_norm),
         };
         let mut inputs = vec![R::ZERO; normalised.len()];
@@ -117,8 +118,8 @@ impl<R: Real> Tape<'_, R> {
                 inputs = Some((layer, kind, self.inputs(layer, kind)));
             }
             let (_, _, values) = inputs.as_ref().expect("it was set just now");
-            let shape = self.model.shape(kind);
-            let (rows, columns) = block.place(shape, self.model.config().head_width());
+            let shape = self.model.config().shape(kind);
+            let (rows, columns) = block.place(self.model.config());
             let count = self.rows_of(layer, kind);
             let left = View::new(values, count, shape.0).columns(rows);
             let right = View::new(self.outputs_adjoint(layer, kind), count, shape.1);
@@ -143,7 +144,7 @@ impl<R: Real> Tape<'_, R> {
     /// # let config = Config::from_json(json)?;
     /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
     /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", 1, 1)?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
     /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
     /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
     /// assert_eq!(tape.gradient(), Err(Error::Empty { quantity: "list of seeds" }));

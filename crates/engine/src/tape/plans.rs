@@ -1,12 +1,13 @@
 //! Who attends to what on a layout, and how sequences that shared their beginnings are told apart.
 
 use super::Streams;
-use crate::attention::AttentionPlan;
+use crate::attention::{AttentionPlan, HeadCounts};
 use crate::config::Config;
-use crate::gpt2::{Depth, LayerPass, LayerSizes, LayerTape, gather};
+use crate::layer::{Depth, LayerPass, LayerSizes, LayerTape, gather};
 use crate::layout::Layout;
 use crate::network::{Network, Overlay};
 use crate::real::Real;
+use crate::rotary::Rotations;
 use std::ops::Range;
 
 /// The rows of a pass and who attends to what in which layer.
@@ -17,18 +18,16 @@ pub(super) struct Plans {
     at_readouts: AttentionPlan,
     pub(super) readouts: Vec<usize>,
     last: usize,
-    inner: usize,
 }
 
 impl Plans {
     pub(super) fn new(layout: Layout, config: &Config) -> Self {
-        let (heads, head_width) = (config.heads, config.head_width());
+        let counts = HeadCounts::of(config);
         Self {
-            everywhere: AttentionPlan::everywhere(&layout, heads, head_width),
-            at_readouts: AttentionPlan::at_readouts(&layout, heads, head_width),
+            everywhere: AttentionPlan::everywhere(&layout, counts),
+            at_readouts: AttentionPlan::at_readouts(&layout, counts),
             readouts: layout.readout_rows().collect(),
             last: config.layers - 1,
-            inner: config.inner,
             layout,
         }
     }
@@ -44,12 +43,13 @@ impl Plans {
 
     pub(super) fn pass<'a, R>(
         &'a self,
-        model: &'a Network<R>,
+        (model, rotations): (&'a Network<R>, Option<&'a Rotations<R>>),
         overlay: &'a Overlay<R>,
         layer: usize,
     ) -> LayerPass<'a, R> {
         let readouts = self.is_last(layer).then_some(&self.readouts[..]);
-        LayerPass { model, overlay, layer, plan: self.of(layer), readouts }
+        let (plan, positions) = (self.of(layer), self.layout.positions());
+        LayerPass { model, overlay, layer, plan, readouts, positions, rotations }
     }
 
     pub(super) fn sizes(&self, layer: usize, config: &Config) -> LayerSizes {
@@ -58,7 +58,10 @@ impl Plans {
             rows: self.layout.rows(),
             asked: plan.queries(),
             width: config.width,
+            attention: config.attention_width(),
+            key_values: config.key_value_width(),
             inner: config.inner,
+            gated: config.gated(),
             probabilities: plan.probabilities(),
         }
     }
@@ -92,6 +95,7 @@ pub(super) struct Separate<R> {
     /// Of the adjoints.
     pub(super) streams: Streams<R>,
     layer: LayerTape<R>,
+    sizes: LayerSizes,
 }
 
 impl<R: Real> Separate<R> {
@@ -100,8 +104,8 @@ impl<R: Real> Separate<R> {
         let (layout, rows) = forward.separated();
         let streams = Streams::new(&layout, config.width);
         let plans = Plans::new(layout, config);
-        let layer = LayerTape::for_adjoint(&plans.largest_sizes(lowest..config.layers, config));
-        Self { plans, rows, streams, layer }
+        let sizes = plans.largest_sizes(lowest..config.layers, config);
+        Self { plans, rows, streams, layer: LayerTape::for_adjoint(&sizes), sizes }
     }
 
     /// What the adjoint of a layer needs down to `depth`, at the rows of separate sequences.
@@ -114,15 +118,16 @@ impl<R: Real> Separate<R> {
         layer: usize,
         depth: Depth,
     ) -> (&Plans, &LayerTape<R>, &mut Streams<R>) {
-        let Self { plans, rows, layer: copy, streams } = self;
+        let Self { plans, rows, layer: copy, streams, sizes } = self;
+        let &mut LayerSizes { width, attention, key_values, inner, .. } = sizes;
         let asked = (!plans.is_last(layer)).then_some(&rows[..]);
-        let width = plans.everywhere.width();
         let copy_asked = |from: &[R], to: &mut [R], width: usize| match asked {
             None => to[..from.len()].copy_from_slice(from),
             Some(rows) => gather(from, rows, width, to),
         };
         if depth > Depth::MlpDown {
-            copy_asked(&tape.slopes, &mut copy.slopes, plans.inner);
+            copy_asked(&tape.slopes, &mut copy.slopes, inner);
+            copy_asked(&tape.gate_slopes, &mut copy.gate_slopes, inner);
         }
         if depth > Depth::MlpUp {
             copy_asked(&tape.mlp_normalised, &mut copy.mlp_normalised, width);
@@ -133,9 +138,9 @@ impl<R: Real> Separate<R> {
             plans.of(layer).copy_probabilities(to, forward.of(layer), from, asked);
         }
         if depth > Depth::Value {
-            copy_asked(&tape.queries, &mut copy.queries, width);
-            gather(&tape.keys, rows, width, &mut copy.keys);
-            gather(&tape.values, rows, width, &mut copy.values);
+            copy_asked(&tape.queries, &mut copy.queries, attention);
+            gather(&tape.keys, rows, key_values, &mut copy.keys);
+            gather(&tape.values, rows, key_values, &mut copy.values);
         }
         if depth == Depth::Input {
             let to = &mut copy.attention_normalised;

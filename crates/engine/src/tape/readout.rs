@@ -43,7 +43,8 @@ impl<R: Real> Readout<R> {
         let (width, labels) = (model.config().width, self.values.len());
         let sequences = self.predictions.len();
         let kept = Normalised { normalised: &mut self.normalised, inverse: &mut self.inverse };
-        normalise(stream, width, R::of(model.config().norm_epsilon), kept);
+        let kind = (model.config().norm_kind(), width);
+        normalise(stream, kind, R::of(model.config().norm_epsilon), kept);
         affine(&self.normalised, &model.final_norm, normed);
         let target = ViewMut::new(&mut self.probabilities, sequences, labels);
         let embedding = View::new(&self.embedding, labels, width).transposed();
@@ -79,6 +80,7 @@ impl<R: Real> Readout<R> {
             R::ONE,
         );
         stream.fill(R::ZERO);
-        norm_adjoint(normed, &model.final_norm.scale, &self.normalised, &self.inverse, stream);
+        let norm = (model.config().norm_kind(), &model.final_norm.scale[..]);
+        norm_adjoint(normed, norm, &self.normalised, &self.inverse, stream);
     }
 }

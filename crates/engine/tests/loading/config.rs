@@ -1,7 +1,7 @@
 //! `config.json`: what is accepted, and every refusal by name.
 
 use crate::support::CONFIG;
-use fewstep_engine::{Config, Error};
+use fewstep_engine::{Config, Error, Family};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::ErrorKind;
@@ -32,6 +32,7 @@ fn every_setting_arrives() {
         norm_epsilon: 1e-6,
         tied: false,
         bos: Some(3),
+        family: Family::Gpt2,
     };
     assert_eq!(config, Ok(expected.clone()));
     assert_eq!(Config::from_json(expected.to_json().as_bytes()), Ok(expected));
@@ -48,7 +49,7 @@ fn defaults_are_those_of_the_family() {
 #[test]
 fn what_is_not_implemented_is_refused_by_name() {
     for (setting, value) in [
-        ("model_type", json!("llama")),
+        ("model_type", json!("bert")),
         ("model_type", Value::Null),
         ("architectures", json!(["GPT2ForSequenceClassification"])),
         ("architectures", json!("GPT2LMHeadModel")),

@@ -11,17 +11,27 @@ use std::io::ErrorKind;
 use std::path::Path;
 use tempfile::tempdir;
 
-/// The parameters as a list in the order of `names`, spelled out field by field.
-fn listed(parameters: &Parameters) -> Vec<&[f32]> {
-    let mut list: Vec<&[f32]> =
-        vec![&parameters.token_embedding, &parameters.position_embedding];
-    for layer in &parameters.layers {
+/// The parameters as a list in the order of `names`, spelled out field by field; queries, keys
+/// and values stand side by side in each of the four rows.
+fn listed(parameters: &Parameters) -> Vec<Vec<f32>> {
+    let mut list = vec![&parameters.token_embedding, &parameters.position_embedding];
+    let joined: Vec<[Vec<f32>; 2]> = parameters
+        .layers
+        .iter()
+        .map(|layer| {
+            let parts = [&layer.query, &layer.key, &layer.value];
+            let rows =
+                (0..4).flat_map(|row| parts.map(|part| &part.weight[4 * row..4 * row + 4]));
+            [rows.collect::<Vec<_>>().concat(), parts.map(|part| &part.bias[..]).concat()]
+        })
+        .collect();
+    for (layer, [weight, bias]) in parameters.layers.iter().zip(&joined) {
         list.push(&layer.attention_norm.scale);
         list.push(&layer.attention_norm.shift);
-        list.push(&layer.attention_input.weight);
-        list.push(&layer.attention_input.bias);
-        list.push(&layer.attention_output.weight);
-        list.push(&layer.attention_output.bias);
+        list.push(weight);
+        list.push(bias);
+        list.push(&layer.output.weight);
+        list.push(&layer.output.bias);
         list.push(&layer.mlp_norm.scale);
         list.push(&layer.mlp_norm.shift);
         list.push(&layer.mlp_up.weight);
@@ -29,8 +39,8 @@ fn listed(parameters: &Parameters) -> Vec<&[f32]> {
         list.push(&layer.mlp_down.weight);
         list.push(&layer.mlp_down.bias);
     }
-    list.extend([&parameters.final_norm.scale[..], &parameters.final_norm.shift]);
-    list
+    list.extend([&parameters.final_norm.scale, &parameters.final_norm.shift]);
+    list.into_iter().cloned().collect()
 }
 
 fn assert_is_the_model(parameters: &Parameters) {
@@ -319,18 +329,19 @@ fn what_cannot_be_saved_is_refused() {
         },
         Precision::Single,
     );
-    let tensor = "transformer.wte.weight".to_owned();
-    assert_eq!(refused, Error::ParameterSize { tensor, found: 19, expected: 20 });
+    let quantity = "token embedding";
+    assert_eq!(refused, Error::SizeMismatch { quantity, found: 19, expected: 20 });
     let refused = save(
         &|p| {
             p.layers.pop();
         },
         Precision::Single,
     );
-    assert_eq!(refused, Error::ParameterSize { tensor: "h".into(), found: 1, expected: 2 });
+    let quantity = "list of layers";
+    assert_eq!(refused, Error::SizeMismatch { quantity, found: 1, expected: 2 });
     let refused = save(&|p| p.unembedding = Some(vec![0.0; 20]), Precision::Single);
-    let tensor = "lm_head.weight".to_owned();
-    assert_eq!(refused, Error::ParameterSize { tensor, found: 20, expected: 0 });
+    let quantity = "output embedding";
+    assert_eq!(refused, Error::SizeMismatch { quantity, found: 20, expected: 0 });
 
     let nowhere = path.join("nowhere");
     let Err(Error::File { file, action, kind }) =

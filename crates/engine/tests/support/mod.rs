@@ -4,8 +4,9 @@
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, Config, Labels, Layer, Linear, Model, Network, Norm, Order, Parameters,
-    PromptSettings, Real, Task, TokenTask, choose_blocks,
+    BlockId, BlockKind, Config, Family, Labels, Layer, Linear, Llama, Model, Network, Norm, Order,
+    Parameters, PromptSettings, Real, Rotary, Scaling, Task, TokenTask, Variant, Yarn,
+    choose_blocks,
 };
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
@@ -13,7 +14,18 @@ use std::path::{Path, PathBuf};
 
 pub(crate) mod comparison;
 
-pub(crate) const ALL_KINDS: &str = "value,output,query,key,mlp-up,mlp-down@all";
+/// The kinds that a model has, for a choice of blocks.
+pub(crate) fn kinds(config: &Config) -> &'static str {
+    match config.family {
+        Family::Gpt2 => "value,output,query,key,mlp-up,mlp-down",
+        Family::Llama(_) => "value,output,query,key,mlp-up,mlp-down,mlp-gate",
+    }
+}
+
+/// All blocks of a model.
+pub(crate) fn all_blocks(config: &Config) -> Vec<BlockId> {
+    blocks(&format!("{}@all", kinds(config)), config)
+}
 
 pub(crate) fn fixture(folder: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(folder)
@@ -82,7 +94,7 @@ pub(crate) fn open<R: Real>(directory: &Path) -> Network<R> {
 }
 
 pub(crate) fn blocks(text: &str, config: &Config) -> Vec<BlockId> {
-    choose_blocks(text, config.layers, config.heads).unwrap()
+    choose_blocks(text, config).unwrap()
 }
 
 /// The first task of the fixtures with other examples, for `gpt2-plain` and models like it.
@@ -113,12 +125,46 @@ pub(crate) const DIGITS: [(&str, &str); 11] = [
     ("3", "1"),
 ];
 
-/// A small random model and a task for it; lengths and shared beginnings differ.
+/// A family by its number: GPT-2, and the Llama family with all that its members differ in.
+fn family(number: u64) -> Family {
+    let llama = |key_value_heads, head_width, scaling, variant| {
+        let rotary = Rotary { base: 100.0, scaling };
+        Family::Llama(Llama { key_value_heads, head_width, rotary, variant })
+    };
+    let biases = |attention_bias, mlp_bias| Variant::Llama { attention_bias, mlp_bias };
+    let yarn = Yarn {
+        factor: 2.0,
+        original: 8,
+        fast: 4.0,
+        slow: 0.5,
+        truncate: false,
+        attention: None,
+        scales: None,
+    };
+    let llama3 = Scaling::Llama3 { factor: 4.0, low: 1.0, high: 2.0, original: 12 };
+    match number {
+        0 => Family::Gpt2,
+        1 => llama(2, 4, Scaling::None, biases(false, false)),
+        2 => llama(1, 6, llama3, biases(true, true)),
+        3 => llama(4, 2, Scaling::Yarn(yarn), Variant::Qwen2),
+        _ => llama(2, 8, Scaling::Linear { factor: 2.0 }, Variant::Mistral { window: Some(9) }),
+    }
+}
+
+/// How many families there are.
+pub(crate) const FAMILIES: u64 = 5;
+
+/// A small random GPT-2 model and a task for it; lengths and shared beginnings differ.
 pub(crate) fn random_case(seed: u64) -> (Config, Parameters, TokenTask) {
+    random_case_of(0, seed)
+}
+
+/// As [`random_case`], for one of the families.
+pub(crate) fn random_case_of(number: u64, seed: u64) -> (Config, Parameters, TokenTask) {
     let mut rng = Rng::new(seed);
     let config = Config {
         layers: 3,
-        heads: 2,
+        heads: if number == 0 { 2 } else { 4 },
         width: 6,
         inner: 10,
         positions: 16,
@@ -126,6 +172,7 @@ pub(crate) fn random_case(seed: u64) -> (Config, Parameters, TokenTask) {
         norm_epsilon: 1e-5,
         tied: seed.is_multiple_of(2),
         bos: None,
+        family: family(number),
     };
     let parameters = random_parameters(&config, &mut rng);
     let prompts = [
@@ -144,32 +191,59 @@ pub(crate) fn random_case(seed: u64) -> (Config, Parameters, TokenTask) {
 
 pub(crate) fn random_parameters(config: &Config, rng: &mut Rng) -> Parameters {
     let Config { width, inner, .. } = *config;
+    let gpt2 = config.family == Family::Gpt2;
     let mut vector = |size: usize, mean: f64, spread: f64| -> Vec<f32> {
         (0..size).map(|_| f32::of(mean + spread * rng.normal())).collect()
     };
     let token_embedding = vector(config.vocabulary * width, 0.0, 0.6);
-    let position_embedding = vector(config.positions * width, 0.0, 0.4);
+    let places = if gpt2 { config.positions } else { 0 };
+    let position_embedding = vector(places * width, 0.0, 0.4);
+    let shift = if gpt2 { width } else { 0 };
+    let attention = config.heads * config.head_width();
+    let key_values = config.key_value_heads() * config.head_width();
     let mut layers = Vec::new();
     for _ in 0..config.layers {
         let mut norm =
-            || Norm { scale: vector(width, 1.0, 0.3), shift: vector(width, 0.0, 0.3) };
+            || Norm { scale: vector(width, 1.0, 0.3), shift: vector(shift, 0.0, 0.3) };
         let (attention_norm, mlp_norm) = (norm(), norm());
-        let mut linear = |inputs: usize, outputs: usize| Linear {
+        let mut linear = |kind: BlockKind, inputs: usize, outputs: usize| Linear {
             weight: vector(inputs * outputs, 0.0, 0.5),
-            bias: vector(outputs, 0.0, 0.3),
+            bias: vector(if has_bias(config, kind) { outputs } else { 0 }, 0.0, 0.3),
         };
         layers.push(Layer {
             attention_norm,
-            attention_input: linear(width, 3 * width),
-            attention_output: linear(width, width),
+            query: linear(BlockKind::Query, width, attention),
+            key: linear(BlockKind::Key, width, key_values),
+            value: linear(BlockKind::Value, width, key_values),
+            output: linear(BlockKind::Output, attention, width),
             mlp_norm,
-            mlp_up: linear(width, inner),
-            mlp_down: linear(inner, width),
+            mlp_gate: (!gpt2).then(|| linear(BlockKind::MlpGate, width, inner)),
+            mlp_up: linear(BlockKind::MlpUp, width, inner),
+            mlp_down: linear(BlockKind::MlpDown, inner, width),
         });
     }
-    let final_norm = Norm { scale: vector(width, 1.0, 0.3), shift: vector(width, 0.0, 0.3) };
+    let final_norm = Norm { scale: vector(width, 1.0, 0.3), shift: vector(shift, 0.0, 0.3) };
     let unembedding = (!config.tied).then(|| vector(config.vocabulary * width, 0.0, 0.6));
     Parameters { token_embedding, position_embedding, layers, final_norm, unembedding }
+}
+
+/// Which matrices have biases, from the models' descriptions.
+fn has_bias(config: &Config, kind: BlockKind) -> bool {
+    let attention = kind.per_head();
+    match &config.family {
+        Family::Gpt2 => true,
+        Family::Llama(parts) => match parts.variant {
+            Variant::Llama { attention_bias, mlp_bias } => {
+                if attention {
+                    attention_bias
+                } else {
+                    mlp_bias
+                }
+            }
+            Variant::Mistral { .. } => false,
+            Variant::Qwen2 => attention && kind != BlockKind::Output,
+        },
+    }
 }
 
 pub(crate) fn norm(values: &[f64]) -> f64 {

@@ -150,8 +150,8 @@ pub(super) struct Shared {
     #[arg(long, value_name = "ORDER", default_value_t = Order::Original, help_heading = "Model")]
     pub(super) loo_order: Order,
 
-    /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down; comma-separated), @,
-    /// and layers (all, lastN, or A..B without B) [default: value@last4]
+    /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down, mlp-gate;
+    /// comma-separated), @, and layers (all, lastN, or A..B without B) [default: value@last4]
     #[arg(long, value_name = "KINDS@LAYERS", help_heading = "Decision")]
     pub(super) blocks: Option<String>,
     /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom

@@ -15,6 +15,7 @@ fn config(tied: bool) -> Config {
         norm_epsilon: 1e-5,
         tied,
         bos: None,
+        family: crate::config::Family::Gpt2,
     }
 }
 

@@ -1,117 +1,28 @@
-//! One layer of GPT-2: its forward pass and, next to it, its adjoint.
+//! One layer of a Transformer: its forward pass and, next to it, its adjoint.
 //!
 //! ```text
-//! z = norm₁(x);  q, k, v = z W + b;  x ← x + attention(q, k, v) W_O + b_O
-//! z = norm₂(x);                      x ← x + gelu(z W_up + b) W_down + b
+//! z = norm₁(x);  q, k, v = z W + b;  x ← x + attention(turn(q), turn(k), v) W_O + b_O
+//! z = norm₂(x);                      x ← x + h W_down + b
+//! h = gelu(z W_up + b)   or, gated,   h = silu(z W_gate + b) · (z W_up + b)
 //! ```
 //!
-//! In the last layer only the last token of each sequence is asked, so queries, projection and
+//! Which norm, whether positions turn queries and keys, whether the MLP is gated and which
+//! matrices have biases are parts of the model; a part that is missing is skipped. In the last
+//! layer only the last token of each sequence is asked, so queries, projection and
 //! MLP run on those rows alone. Nothing here allocates.
+
+mod buffers;
+
+pub(crate) use buffers::{AdjointScratch, LayerAdjoints, LayerSizes, LayerTape, Scratch};
 
 use crate::attention::{AttentionPlan, Heads};
 use crate::blocks::BlockKind;
-use crate::network::{LayerWeights, Network, Overlay};
+use crate::network::{KINDS, LayerWeights, Network, Overlay};
 use crate::ops::{
-    Normalised, View, ViewMut, Write, affine, gelu, linear, linear_add, norm_adjoint,
-    normalise, product, scale_by,
+    Normalised, Write, add, affine, gated_silu, gelu, norm_adjoint, normalise, scale_by,
 };
 use crate::real::Real;
-
-/// What a layer's adjoint and its factors need of the forward pass.
-///
-/// "Asked" rows are all rows, or in the last layer one per sequence.
-#[derive(Debug)]
-pub(crate) struct LayerTape<R> {
-    /// `[rows, width]` and `[rows]`.
-    pub(crate) attention_normalised: Vec<R>,
-    pub(crate) attention_inverse: Vec<R>,
-    /// `[asked, width]`.
-    pub(crate) queries: Vec<R>,
-    /// `[rows, width]`.
-    pub(crate) keys: Vec<R>,
-    /// `[rows, width]`.
-    pub(crate) values: Vec<R>,
-    pub(crate) probabilities: Vec<R>,
-    /// `[asked, width]`.
-    pub(crate) mixed: Vec<R>,
-    /// `[asked, width]` and `[asked]`.
-    pub(crate) mlp_normalised: Vec<R>,
-    pub(crate) mlp_inverse: Vec<R>,
-    /// The derivative of the activation, `[asked, inner]`.
-    pub(crate) slopes: Vec<R>,
-    /// Its value, `[asked, inner]`; empty if no block needs it.
-    pub(crate) activated: Vec<R>,
-}
-
-impl<R: Real> LayerTape<R> {
-    pub(crate) fn new(sizes: &LayerSizes, keep_activated: bool) -> Self {
-        let &LayerSizes { rows, asked, width, inner, probabilities } = sizes;
-        let zeros = |size: usize| vec![R::ZERO; size];
-        Self {
-            attention_normalised: zeros(rows * width),
-            attention_inverse: zeros(rows),
-            queries: zeros(asked * width),
-            keys: zeros(rows * width),
-            values: zeros(rows * width),
-            probabilities: zeros(probabilities),
-            mixed: zeros(asked * width),
-            mlp_normalised: zeros(asked * width),
-            mlp_inverse: zeros(asked),
-            slopes: zeros(asked * inner),
-            activated: if keep_activated { zeros(asked * inner) } else { Vec::new() },
-        }
-    }
-
-    /// Without what only the factors need.
-    pub(crate) fn for_adjoint(sizes: &LayerSizes) -> Self {
-        let mut tape = Self::new(sizes, false);
-        tape.mixed = Vec::new();
-        tape
-    }
-}
-
-/// The sizes of the buffers of a layer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LayerSizes {
-    pub(crate) rows: usize,
-    pub(crate) asked: usize,
-    pub(crate) width: usize,
-    pub(crate) inner: usize,
-    pub(crate) probabilities: usize,
-}
-
-/// Buffers that a forward pass writes over in every layer.
-#[derive(Debug)]
-pub(crate) struct Scratch<R> {
-    /// Output of a norm, `[rows, width]`.
-    pub(crate) normed: Vec<R>,
-    /// Its asked rows in the last layer, `[sequences, width]`.
-    pub(crate) gathered: Vec<R>,
-    /// `[rows, inner]`.
-    pub(crate) activated: Vec<R>,
-}
-
-/// The adjoints that block factors are made of; a buffer is empty if no block needs it.
-#[derive(Debug)]
-pub(crate) struct LayerAdjoints<R> {
-    /// The adjoint of each matrix's output, in the order of [`BlockKind::ALL`].
-    pub(crate) kept: [Vec<R>; 6],
-}
-
-/// Buffers that a backward pass writes over in every layer.
-#[derive(Debug)]
-pub(crate) struct AdjointScratch<R> {
-    /// Stand-ins for adjoints that are not kept, in the order of [`BlockKind::ALL`].
-    pub(crate) outputs: [Vec<R>; 6],
-    /// Adjoint of a norm's output, `[rows, width]`.
-    pub(crate) normed: Vec<R>,
-    /// Of the mixed heads, `[rows, width]`.
-    pub(crate) mixed: Vec<R>,
-    /// Of the gathered rows, `[sequences, width]`.
-    pub(crate) gathered: Vec<R>,
-    /// Of the scores of one group.
-    pub(crate) scores: Vec<R>,
-}
+use crate::rotary::{Rotations, Turn};
 
 /// What of a layer's attention is still valid from the last run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,6 +41,9 @@ pub(crate) struct LayerPass<'a, R> {
     pub(crate) plan: &'a AttentionPlan,
     /// The asked rows, if they are not all.
     pub(crate) readouts: Option<&'a [usize]>,
+    /// The position of every row, and what positions do to queries and keys if they are rotary.
+    pub(crate) positions: &'a [usize],
+    pub(crate) rotations: Option<&'a Rotations<R>>,
 }
 
 impl<R: Real> LayerPass<'_, R> {
@@ -141,29 +55,56 @@ impl<R: Real> LayerPass<'_, R> {
         self.model.config().width
     }
 
-    /// `target = input · Wᵀ` for `input [count, out]`, `target [count, in]`.
+    /// Numbers of all asked queries.
+    fn asked(&self) -> usize {
+        self.plan.queries() * self.model.config().attention_width()
+    }
+
+    /// `target (+)= input · Wᵀ` for `input [count, out]`, `target [count, in]`.
     fn back(&self, write: Write, kind: BlockKind, input: &[R], target: &mut [R]) {
-        let (inputs, outputs) = self.model.shape(kind);
-        let count = input.len() / outputs;
-        let weight = self.model.transposed(self.overlay, self.layer, kind);
-        let target = ViewMut::new(target, count, inputs);
-        product(write, target, View::new(input, count, outputs), weight, R::ONE);
+        self.model.matrix(self.overlay, self.layer, kind).back(write, input, target);
     }
 
     /// `target = input · W + b`.
     fn project(&self, kind: BlockKind, input: &[R], target: &mut [R]) {
-        let (inputs, _) = self.model.shape(kind);
-        let input = View::new(input, input.len() / inputs, inputs);
-        let weight = self.model.weight(self.overlay, self.layer, kind);
-        linear(target, input, weight, self.model.bias(self.layer, kind));
+        let bias = self.model.bias(self.layer, kind);
+        let matrix = self.model.matrix(self.overlay, self.layer, kind);
+        if bias.is_empty() {
+            return matrix.project(Write::Over, input, target);
+        }
+        for row in target.chunks_exact_mut(bias.len()) {
+            row.copy_from_slice(bias);
+        }
+        matrix.project(Write::Add, input, target);
     }
 
     /// `target += input · W + b`.
     fn project_add(&self, kind: BlockKind, input: &[R], target: &mut [R]) {
-        let (inputs, _) = self.model.shape(kind);
-        let input = View::new(input, input.len() / inputs, inputs);
-        let weight = self.model.weight(self.overlay, self.layer, kind);
-        linear_add(target, input, weight, self.model.bias(self.layer, kind));
+        let bias = self.model.bias(self.layer, kind);
+        if !bias.is_empty() {
+            for row in target.chunks_exact_mut(bias.len()) {
+                add(row, bias);
+            }
+        }
+        self.model.matrix(self.overlay, self.layer, kind).project(Write::Add, input, target);
+    }
+
+    /// Turns queries by their positions, or their adjoint back.
+    fn turn_queries(&self, turn: Turn, queries: &mut [R]) {
+        let Some(rotations) = self.rotations else { return };
+        match self.readouts {
+            None => rotations.turn(turn, queries, self.positions.iter().copied()),
+            Some(rows) => {
+                rotations.turn(turn, queries, rows.iter().map(|&row| self.positions[row]));
+            }
+        }
+    }
+
+    /// Turns keys by their positions, or their adjoint back.
+    fn turn_keys(&self, turn: Turn, keys: &mut [R]) {
+        if let Some(rotations) = self.rotations {
+            rotations.turn(turn, keys, self.positions.iter().copied());
+        }
     }
 
     /// From the stream to the mixed heads, `stream [rows, width]`.
@@ -180,7 +121,7 @@ impl<R: Real> LayerPass<'_, R> {
                 normalised: &mut tape.attention_normalised,
                 inverse: &mut tape.attention_inverse,
             };
-            normalise(stream, width, epsilon, kept);
+            normalise(stream, (self.model.config().norm_kind(), width), epsilon, kept);
         }
         if !(valid.queries && valid.keys && valid.values) {
             affine(
@@ -189,7 +130,7 @@ impl<R: Real> LayerPass<'_, R> {
                 &mut scratch.normed,
             );
         }
-        let asked = self.plan.queries() * width;
+        let asked = self.asked();
         if !valid.queries {
             let normed = match self.readouts {
                 None => &scratch.normed,
@@ -199,9 +140,11 @@ impl<R: Real> LayerPass<'_, R> {
                 }
             };
             self.project(BlockKind::Query, normed, &mut tape.queries[..asked]);
+            self.turn_queries(Turn::Forward, &mut tape.queries[..asked]);
         }
         if !valid.keys {
             self.project(BlockKind::Key, &scratch.normed, &mut tape.keys);
+            self.turn_keys(Turn::Forward, &mut tape.keys);
         }
         if !valid.values {
             self.project(BlockKind::Value, &scratch.normed, &mut tape.values);
@@ -224,11 +167,12 @@ impl<R: Real> LayerPass<'_, R> {
     ) {
         let config = self.model.config();
         let (width, asked) = (config.width, self.plan.queries());
-        self.project_add(BlockKind::Output, &tape.mixed[..asked * width], stream);
+        self.project_add(BlockKind::Output, &tape.mixed[..self.asked()], stream);
         let normalised = &mut tape.mlp_normalised[..asked * width];
         let inverse = &mut tape.mlp_inverse[..asked];
         let kept = Normalised { normalised, inverse };
-        normalise(stream, width, R::of(config.norm_epsilon), kept);
+        let kind = (config.norm_kind(), width);
+        normalise(stream, kind, R::of(config.norm_epsilon), kept);
         let normed = &mut scratch.normed[..asked * width];
         affine(&tape.mlp_normalised[..asked * width], &self.weights().mlp_norm, normed);
         let slopes = &mut tape.slopes[..asked * config.inner];
@@ -238,7 +182,13 @@ impl<R: Real> LayerPass<'_, R> {
         } else {
             &mut tape.activated[..]
         };
-        gelu(slopes, activated);
+        if config.gated() {
+            let gate = &mut tape.gate_slopes[..asked * config.inner];
+            self.project(BlockKind::MlpGate, normed, gate);
+            gated_silu(gate, slopes, activated);
+        } else {
+            gelu(slopes, activated);
+        }
         self.project_add(BlockKind::MlpDown, activated, stream);
     }
 
@@ -260,20 +210,31 @@ impl<R: Real> LayerPass<'_, R> {
         if depth <= Depth::MlpDown {
             return;
         }
-        let up = chosen(adjoints, outputs, BlockKind::MlpUp, asked * config.inner);
+        let inner = asked * config.inner;
+        let [_, _, _, _, kept_up, _, kept_gate] = &mut adjoints.kept;
+        let [_, _, _, _, own_up, _, own_gate] = outputs;
+        let up = &mut either(kept_up, own_up)[..inner];
         self.back(Write::Over, BlockKind::MlpDown, stream, up);
-        scale_by(up, &tape.slopes[..asked * config.inner]);
+        let mut gate = config.gated().then(|| &mut either(kept_gate, own_gate)[..inner]);
+        if let Some(gate) = &mut gate {
+            gate.copy_from_slice(up);
+            scale_by(gate, &tape.gate_slopes[..inner]);
+        }
+        scale_by(up, &tape.slopes[..inner]);
         if depth <= Depth::MlpUp {
             return;
         }
         let normed = &mut normed[..asked * width];
         self.back(Write::Over, BlockKind::MlpUp, up, normed);
+        if let Some(gate) = gate {
+            self.back(Write::Add, BlockKind::MlpGate, gate, normed);
+        }
         let normalised = &tape.mlp_normalised[..asked * width];
-        let (scale, inverse) = (&self.weights().mlp_norm.scale, &tape.mlp_inverse[..asked]);
-        norm_adjoint(normed, scale, normalised, inverse, stream);
+        let norm = (config.norm_kind(), &self.weights().mlp_norm.scale[..]);
+        norm_adjoint(normed, norm, normalised, &tape.mlp_inverse[..asked], stream);
         keep(&mut adjoints.kept[BlockKind::Output as usize], stream);
         if depth > Depth::Output {
-            self.back(Write::Over, BlockKind::Output, stream, &mut mixed[..asked * width]);
+            self.back(Write::Over, BlockKind::Output, stream, &mut mixed[..self.asked()]);
         }
     }
 
@@ -285,7 +246,7 @@ impl<R: Real> LayerPass<'_, R> {
         scratch: &mut AdjointScratch<R>,
         depth: Depth,
     ) {
-        let asked = self.plan.queries() * self.width();
+        let asked = self.asked();
         let AdjointScratch { outputs, mixed, scores, .. } = scratch;
         let mixed = &mixed[..asked];
         let probabilities = &tape.probabilities[..self.plan.probabilities()];
@@ -302,10 +263,11 @@ impl<R: Real> LayerPass<'_, R> {
         };
         let [_, _, kept_queries, kept_keys, ..] = &mut adjoints.kept;
         let [_, _, own_queries, own_keys, ..] = outputs;
-        let queries = if kept_queries.is_empty() { own_queries } else { kept_queries };
-        let keys = if kept_keys.is_empty() { own_keys } else { kept_keys };
-        let targets = (&mut queries[..asked], &mut keys[..]);
-        self.plan.adjoint_of_scores(inputs, mixed, targets, scores);
+        let queries = &mut either(kept_queries, own_queries)[..asked];
+        let keys = &mut either(kept_keys, own_keys)[..tape.keys.len()];
+        self.plan.adjoint_of_scores(inputs, mixed, (&mut *queries, &mut *keys), scores);
+        self.turn_queries(Turn::Back, queries);
+        self.turn_keys(Turn::Back, keys);
     }
 
     /// Adds the adjoint of the layer's input, through the first norm, to `stream [rows, width]`.
@@ -316,13 +278,13 @@ impl<R: Real> LayerPass<'_, R> {
         scratch: &mut AdjointScratch<R>,
         stream: &mut [R],
     ) {
-        let (width, asked) = (self.width(), self.plan.queries());
+        let (width, asked) = (self.width(), self.asked());
         let AdjointScratch { outputs, normed, gathered, .. } = scratch;
         let values = chosen(adjoints, outputs, BlockKind::Value, tape.values.len());
         self.back(Write::Over, BlockKind::Value, values, normed);
         let keys = chosen(adjoints, outputs, BlockKind::Key, tape.keys.len());
         self.back(Write::Add, BlockKind::Key, keys, normed);
-        let queries = chosen(adjoints, outputs, BlockKind::Query, asked * width);
+        let queries = chosen(adjoints, outputs, BlockKind::Query, asked);
         match self.readouts {
             None => self.back(Write::Add, BlockKind::Query, queries, normed),
             Some(rows) => {
@@ -331,8 +293,8 @@ impl<R: Real> LayerPass<'_, R> {
             }
         }
         let (normalised, inverse) = (&tape.attention_normalised, &tape.attention_inverse);
-        let scale = &self.weights().attention_norm.scale;
-        norm_adjoint(normed, scale, normalised, inverse, stream);
+        let norm = (self.model.config().norm_kind(), &self.weights().attention_norm.scale[..]);
+        norm_adjoint(normed, norm, normalised, inverse, stream);
     }
 }
 
@@ -352,7 +314,7 @@ impl Depth {
     pub(crate) fn of(kind: BlockKind) -> Self {
         match kind {
             BlockKind::MlpDown => Self::MlpDown,
-            BlockKind::MlpUp => Self::MlpUp,
+            BlockKind::MlpUp | BlockKind::MlpGate => Self::MlpUp,
             BlockKind::Output => Self::Output,
             BlockKind::Value => Self::Value,
             BlockKind::Query | BlockKind::Key => Self::Scores,
@@ -363,12 +325,16 @@ impl Depth {
 /// The kept buffer of a kind, or the stand-in.
 fn chosen<'a, R>(
     adjoints: &'a mut LayerAdjoints<R>,
-    outputs: &'a mut [Vec<R>; 6],
+    outputs: &'a mut [Vec<R>; KINDS],
     kind: BlockKind,
     size: usize,
 ) -> &'a mut [R] {
-    let kept = &mut adjoints.kept[kind as usize];
-    if kept.is_empty() { &mut outputs[kind as usize][..size] } else { &mut kept[..size] }
+    &mut either(&mut adjoints.kept[kind as usize], &mut outputs[kind as usize])[..size]
+}
+
+/// The kept buffer, or the stand-in if nothing is kept.
+fn either<'a, R>(kept: &'a mut [R], own: &'a mut [R]) -> &'a mut [R] {
+    if kept.is_empty() { own } else { kept }
 }
 
 /// Copies into a kept buffer, if there is one.
@@ -393,6 +359,6 @@ pub(crate) fn scatter_add<R: Real>(
     target: &mut [R],
 ) {
     for (&row, values) in rows.iter().zip(values.chunks_exact(width)) {
-        crate::ops::add(&mut target[row * width..][..width], values);
+        add(&mut target[row * width..][..width], values);
     }
 }

@@ -9,9 +9,7 @@ use fewstep_core::{Decision, GradientDescent, HorizonRule, Rules, Update as Choi
 use fewstep_engine::{
     Error, Model, Outcome, Steps, Task, Update, descend, memory_plan, predict_updated,
 };
-use support::{all_blocks, assert_near, bits, blocks, fixture};
-
-const FOLDERS: [&str; 3] = ["gpt2-plain", "gpt2-inner", "gpt2-half"];
+use support::{FOLDERS, all_blocks, assert_near, bits, blocks, fixture, kinds};
 
 fn tasks() -> Vec<Task> {
     let text = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();
@@ -26,9 +24,7 @@ fn a_merged_checkpoint_predicts_what_its_update_predicts() {
         let model = Model::open(&fixture(folder)).unwrap();
         let task = &tasks()[0];
         let tokens = model.read(task).unwrap();
-        for kinds in
-            ["value", "output", "query", "key", "mlp-up", "mlp-down", "value,key,mlp-down"]
-        {
+        for kinds in kinds(model.config()).split(',').chain(["value,key,mlp-down"]) {
             // Not all blocks of the kind: another head's place would go unnoticed.
             let mut chosen = blocks(&format!("{kinds}@all"), model.config());
             chosen.swap_remove(0);

@@ -9,7 +9,8 @@ use fewstep_engine::{
     TokenTask, Update, descend, observe, observe_single_position, predict_updated,
 };
 use support::{
-    DIGITS, Reference, all_blocks, bits, blocks, digits, kinds, load, norm, random_case,
+    DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, bits, blocks, digits, kinds, load, norm,
+    random_case_of,
 };
 
 /// Gap of two kernels relative to the scale of the derivatives that they compare.
@@ -74,13 +75,13 @@ fn base_predictions_are_the_same_whoever_asks() {
             }
         }
     }
-    for seed in 0..4 {
-        let (config, parameters, task) = random_case(seed);
+    for (family, seed) in (0..FAMILIES).flat_map(|family| [(family, 0), (family, 1)]) {
+        let (config, parameters, task) = random_case_of(family, seed);
         let single: Network<f32> = Network::new(&config, parameters.clone()).unwrap();
         check(&single, &task, "single precision");
         check(&Network::<f64>::new(&config, parameters).unwrap(), &task, "double precision");
     }
-    for folder in ["gpt2-plain", "gpt2-inner", "gpt2-half"] {
+    for folder in FOLDERS {
         for name in ["digits", "words", "text"] {
             check::<f32>(&load(folder), &Reference::read(folder, name).task(), folder);
         }
@@ -94,29 +95,32 @@ fn base_predictions_are_the_same_whoever_asks() {
 /// The single-position form and the operator start from the same predictions too.
 #[test]
 fn all_forms_of_the_kernel_start_from_the_same_predictions() {
-    let (config, parameters, task) = random_case(1);
-    let model: Network<f32> = Network::new(&config, parameters).unwrap();
-    let values = blocks("value@last2", &config);
-    let whole = observe(&model, &task, &values, KernelForm::Cheapest).unwrap();
-    let single = observe_single_position(&model, &task, &values).unwrap();
-    assert_eq!(bits(&single.predictions), bits(&whole.predictions));
-    let operator = KernelOperator::new(&model, &task, &values).unwrap();
-    assert_eq!(bits(operator.residuals()), bits(whole.geometry.residuals()));
+    for family in 0..FAMILIES {
+        let (config, parameters, task) = random_case_of(family, 1);
+        let model: Network<f32> = Network::new(&config, parameters).unwrap();
+        let values = blocks("value@last2", &config);
+        let whole = observe(&model, &task, &values, KernelForm::Cheapest).unwrap();
+        let single = observe_single_position(&model, &task, &values).unwrap();
+        assert_eq!(bits(&single.predictions), bits(&whole.predictions));
+        let operator = KernelOperator::new(&model, &task, &values).unwrap();
+        assert_eq!(bits(operator.residuals()), bits(whole.geometry.residuals()));
+    }
 }
 
 /// Kernels of separate adjoints over a shared forward pass are inner products of derivatives that
 /// come from passes in which nothing is shared: for every block, together and by itself.
 #[test]
 fn a_shared_forward_pass_changes_no_kernel() {
-    let random = |seed: u64| {
-        let (config, parameters, task) = random_case(seed);
-        (format!("seed {seed}"), Network::<f64>::new(&config, parameters).unwrap(), task)
+    let random = |(family, seed): (u64, u64)| {
+        let (config, parameters, task) = random_case_of(family, seed);
+        (format!("family {family}"), Network::<f64>::new(&config, parameters).unwrap(), task)
     };
     let tree = |examples: usize| {
         let task = digits(&DIGITS[..examples], Order::Tree);
         (format!("{examples} in tree order"), load("gpt2-plain"), task)
     };
-    for (case, model, task) in (0..3).map(random).chain([2, 3, 7].map(tree)) {
+    let families = (0..FAMILIES).zip([2, 0, 1, 2, 0]);
+    for (case, model, task) in families.map(random).chain([2, 3, 7].map(tree)) {
         let (all, n) = (all_blocks(model.config()), task.examples());
         let together = observe(&model, &task, &all, KernelForm::Ghost).unwrap();
         for (block, seen) in all.iter().zip(together.geometry.blocks()) {
@@ -141,7 +145,7 @@ fn a_shared_forward_pass_changes_no_kernel() {
 /// Every distinct token goes forward once, and backward once for each prompt that it is in.
 #[test]
 fn observing_runs_each_distinct_token_once() {
-    let (config, parameters, task) = random_case(0);
+    let (config, parameters, task) = random_case_of(1, 0);
     let model: Network<f32> = Network::new(&config, parameters).unwrap();
     // [1 2 3 4 5], [… 6] and [… 9 10] after what they share, [7 8 3 4 5 9 1], and [7 8] within it.
     let (distinct, all) = (5 + 1 + 2 + 7, 5 + 4 + 7 + 2 + 7);

@@ -9,9 +9,8 @@ mod support;
 
 use fewstep_engine::{KernelForm, Labels, Layout, Network, Real};
 use support::comparison::{self, Deviation};
-use support::{Reference, all_blocks, assert_near, load};
+use support::{FOLDERS, Reference, all_blocks, assert_near, load};
 
-const FOLDERS: [&str; 3] = ["gpt2-plain", "gpt2-inner", "gpt2-half"];
 const TASKS: [&str; 3] = ["digits", "words", "text"];
 
 /// Of a tensor's norm: what float64 leaves after some thousand operations, and float32.

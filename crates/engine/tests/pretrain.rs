@@ -11,7 +11,7 @@ use fewstep_engine::{
     PretrainSettings, Pretraining, Real, StepReport,
 };
 use std::path::Path;
-use support::{Reference, assert_near, fixture, random_case};
+use support::{Reference, assert_near, fixture, random_case, random_case_of};
 
 /// Of a tensor's norm: what float64 leaves after some thousand operations, and float32.
 const DOUBLE: f64 = 1e-9;
@@ -518,4 +518,17 @@ fn parameters_of_another_model_are_refused() {
     let refused = Gradients::<f32>::of(&deeper, &parameters, &batch, 1).map(|_| ());
     let quantity = "list of layers";
     assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 2, expected: 3 }));
+}
+
+#[test]
+fn other_families_cannot_be_trained() {
+    let (config, parameters, _) = random_case_of(1, 0);
+    let batch = Batch::next_token(vec![vec![1, 2, 3]]).unwrap();
+    let refused = Gradients::<f32>::of(&config, &parameters, &batch, 1).map(|_| ());
+    assert_eq!(refused, Err(Error::CannotTrain));
+    assert_eq!(Parameters::initial(&config, 1).map(|_| ()), Err(Error::CannotTrain));
+    let refused = Pretraining::new(&config, settings()).map(|_| ());
+    assert_eq!(refused, Err(Error::CannotTrain));
+    let refused = Pretraining::resume(Path::new("none"), &config, settings()).map(|_| ());
+    assert_eq!(refused, Err(Error::CannotTrain));
 }

@@ -7,10 +7,10 @@ mod support;
 
 use fewstep_core::{Block, Geometry};
 use fewstep_engine::{
-    Error, KernelForm, Labels, LinearPath, Network, Parameters, Steps, TokenTask, apply_filter,
-    apply_weights, descend, observe, predict_updated,
+    Error, Family, KernelForm, Labels, Layout, LinearPath, Network, Parameters, Steps,
+    TokenTask, Variant, apply_filter, apply_weights, descend, observe, predict_updated,
 };
-use support::{blocks, random_case};
+use support::{blocks, random_case, random_case_of};
 
 type Part = fn(&mut Parameters) -> &mut Vec<f32>;
 
@@ -113,6 +113,56 @@ fn labels_and_answers_must_be_complete_and_finite() {
     let chosen = blocks("value@last1", &config);
     let refused = observe(&model, &hollow, &chosen, KernelForm::Cheapest).unwrap_err();
     assert_eq!(refused, Error::EmptySequence { sequence: 1 });
+}
+
+/// Parts that a family does not have are as wrong as parts that are missing.
+#[test]
+fn parameters_of_another_family_are_named() {
+    let (config, parameters, _) = random_case_of(1, 1);
+    let refused = |change: &dyn Fn(&mut Parameters)| -> Error {
+        let mut wrong = parameters.clone();
+        change(&mut wrong);
+        Network::<f32>::new(&config, wrong).map(|_| ()).unwrap_err()
+    };
+    let sizes = |quantity, found, expected| Error::SizeMismatch { quantity, found, expected };
+    let found = refused(&|p| p.position_embedding = vec![0.0; 96]);
+    assert_eq!(found, sizes("position embedding", 96, 0));
+    let found = refused(&|p| p.final_norm.shift = vec![0.0; 6]);
+    assert_eq!(found, sizes("final norm shift", 6, 0));
+    let found = refused(&|p| p.layers[2].mlp_norm.shift = vec![0.0; 6]);
+    assert_eq!(found, sizes("norm shift", 6, 0));
+    let found = refused(&|p| p.layers[1].mlp_gate = None);
+    assert_eq!(found, sizes("mlp-gate", 0, 60));
+    let found = refused(&|p| p.layers[1].value.bias = vec![0.0; 8]);
+    assert_eq!(found, sizes("value", 8, 0));
+    let found = refused(&|p| p.layers[0].key.weight.truncate(6));
+    assert_eq!(found, sizes("key", 6, 48));
+    let (config, mut parameters, _) = random_case(1);
+    parameters.layers[0].mlp_gate = Some(parameters.layers[0].mlp_up.clone());
+    let found = Network::<f32>::new(&config, parameters).map(|_| ()).unwrap_err();
+    assert_eq!(found, sizes("mlp-gate", 60, 0));
+}
+
+/// A window is exact for sequences that fit into it, and longer ones are refused.
+#[test]
+fn sequences_beyond_a_window_are_refused() {
+    let (config, parameters, task) = random_case_of(4, 1);
+    let model: Network<f32> = Network::new(&config, parameters.clone()).unwrap();
+    let predict = |model: &Network<f32>, length: u32| {
+        let sequences: Vec<Vec<u32>> = vec![vec![1], (0..length).collect()];
+        model.predict(Layout::plain(&sequences).unwrap(), task.labels())
+    };
+    let mut open = config.clone();
+    let Family::Llama(parts) = &mut open.family else { panic!("it is one") };
+    parts.variant = Variant::Mistral { window: None };
+    let open: Network<f32> = Network::new(&open, parameters).unwrap();
+    assert_eq!(predict(&model, 9), predict(&open, 9));
+    assert!(predict(&open, 10).is_ok());
+    let refused = predict(&model, 10);
+    assert_eq!(refused, Err(Error::BeyondWindow { sequence: 1, found: 10, window: 9 }));
+    let far = vec![vec![1; 17]];
+    let refused = model.predict(Layout::plain(&far).unwrap(), task.labels());
+    assert_eq!(refused, Err(Error::SequenceTooLong { sequence: 0, found: 17, limit: 16 }));
 }
 
 /// Overflow is refused wherever predictions are made, with the number of steps until then.

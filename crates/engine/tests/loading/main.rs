@@ -5,5 +5,6 @@
 mod config;
 mod damage;
 mod hub;
+mod llama;
 mod support;
 mod weights;

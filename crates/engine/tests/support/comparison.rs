@@ -2,8 +2,8 @@
 
 use super::{Reference, norm};
 use fewstep_engine::{
-    BlockId, BlockKind, Config, KernelForm, Layout, Network, Real, Steps, Tape, descend,
-    observe,
+    BlockId, BlockKind, Config, Family, KernelForm, Layout, Network, Real, Steps, Tape,
+    descend, observe,
 };
 use std::ops::Range;
 
@@ -89,17 +89,27 @@ fn places(config: &Config, reference: &Reference) -> Vec<(BlockId, usize)> {
     let mut places = Vec::new();
     for kind in BlockKind::ALL.into_iter().filter(held) {
         for (row, &layer) in layers.iter().enumerate() {
-            match BlockId::of_layer(kind, layer) {
-                Some(block) => places.push((block, row)),
-                None => places.extend((0..config.heads).map(|head| {
+            match heads(config, kind) {
+                None => places.push((BlockId::of_layer(kind, layer).unwrap(), row)),
+                Some(heads) => places.extend((0..heads).map(|head| {
                     let block = BlockId::of_head(kind, layer, head).unwrap();
-                    (block, row * config.heads + head)
+                    (block, row * heads + head)
                 })),
             }
         }
     }
     assert!(!places.is_empty(), "the reference holds kernels");
     places
+}
+
+/// Values and keys belong to key-value heads, queries and outputs to query heads.
+fn heads(config: &Config, kind: BlockKind) -> Option<usize> {
+    match (kind, &config.family) {
+        (BlockKind::Value | BlockKind::Key, Family::Llama(parts)) => {
+            Some(parts.key_value_heads)
+        }
+        _ => kind.per_head().then_some(config.heads),
+    }
 }
 
 /// Steps for every set of blocks: predictions and losses after each.
@@ -145,28 +155,37 @@ pub(crate) fn gradients<R: Real>(
         .blocks()
         .iter()
         .map(|(block, found)| {
-            let whole = matrix_of(reference, block);
-            let columns = whole.len() / inputs(config, block);
-            let (rows, place) = slice(config, block, columns);
-            let expected: Vec<f64> = whole
-                .chunks_exact(columns)
-                .enumerate()
-                .filter(|(row, _)| rows.contains(row))
-                .flat_map(|(_, row)| row[place.clone()].to_vec())
+            let whole = matrix_of(config, reference, block);
+            let (rows, columns, stride) = slice(config, block, whole.len());
+            let at = |row: usize, column: usize| match config.family {
+                // [in, out] and [out, in].
+                Family::Gpt2 => whole[row * stride + column],
+                Family::Llama(_) => whole[column * stride + row],
+            };
+            let expected: Vec<f64> = rows
+                .flat_map(|row| columns.clone().map(move |column| (row, column)))
+                .map(|(row, column)| at(row, column))
                 .collect();
             deviation(format!("gradient.{}", block.kind()), &wide(found), &expected)
         })
         .collect()
 }
 
-fn matrix_of<'a>(reference: &'a Reference, block: &BlockId) -> &'a [f64] {
-    let name = match block.kind() {
-        BlockKind::MlpUp => "mlp.c_fc",
-        BlockKind::MlpDown => "mlp.c_proj",
-        BlockKind::Output => "attn.c_proj",
-        _ => "attn.c_attn",
+fn matrix_of<'a>(config: &Config, reference: &'a Reference, block: &BlockId) -> &'a [f64] {
+    let (start, name) = match (&config.family, block.kind()) {
+        (Family::Gpt2, BlockKind::MlpUp) => ("h", "mlp.c_fc"),
+        (Family::Gpt2, BlockKind::MlpDown) => ("h", "mlp.c_proj"),
+        (Family::Gpt2, BlockKind::Output) => ("h", "attn.c_proj"),
+        (Family::Gpt2, _) => ("h", "attn.c_attn"),
+        (_, BlockKind::Query) => ("layers", "self_attn.q_proj"),
+        (_, BlockKind::Key) => ("layers", "self_attn.k_proj"),
+        (_, BlockKind::Value) => ("layers", "self_attn.v_proj"),
+        (_, BlockKind::Output) => ("layers", "self_attn.o_proj"),
+        (_, BlockKind::MlpUp) => ("layers", "mlp.up_proj"),
+        (_, BlockKind::MlpDown) => ("layers", "mlp.down_proj"),
+        (_, BlockKind::MlpGate) => ("layers", "mlp.gate_proj"),
     };
-    let end = format!("h.{}.{name}.weight", block.layer());
+    let end = format!("{start}.{}.{name}.weight", block.layer());
     let mut found = reference
         .floats
         .iter()
@@ -174,19 +193,27 @@ fn matrix_of<'a>(reference: &'a Reference, block: &BlockId) -> &'a [f64] {
     found.next().unwrap_or_else(|| panic!("no gradient ends with {end}")).1
 }
 
-fn inputs(config: &Config, block: &BlockId) -> usize {
-    if block.kind() == BlockKind::MlpDown { config.inner } else { config.width }
-}
-
-/// Rows and columns of the stored matrix: queries, keys and values stand side by side.
-fn slice(config: &Config, block: &BlockId, columns: usize) -> (Range<usize>, Range<usize>) {
-    let size = config.width / config.heads;
-    let head = |head: usize, first: usize| first + head * size..first + (head + 1) * size;
-    match (block.kind(), block.head()) {
-        (BlockKind::Output, Some(index)) => (head(index, 0), 0..columns),
-        (BlockKind::Query, Some(index)) => (0..config.width, head(index, 0)),
-        (BlockKind::Key, Some(index)) => (0..config.width, head(index, config.width)),
-        (BlockKind::Value, Some(index)) => (0..config.width, head(index, 2 * config.width)),
-        _ => (0..inputs(config, block), 0..columns),
+/// Inputs and outputs of a block within the stored matrix, and the length of the matrix's rows.
+/// In GPT-2 queries, keys and values stand side by side.
+fn slice(config: &Config, block: &BlockId, all: usize) -> (Range<usize>, Range<usize>, usize) {
+    let (gpt2, kind) = (config.family == Family::Gpt2, block.kind());
+    let size = config.head_width();
+    let inputs = match kind {
+        BlockKind::MlpDown => config.inner,
+        BlockKind::Output => config.heads * size,
+        _ => config.width,
+    };
+    let outputs = all / inputs;
+    let first = match kind {
+        BlockKind::Key if gpt2 => config.width,
+        BlockKind::Value if gpt2 => 2 * config.width,
+        _ => 0,
+    };
+    let part = block.head().map(|head| first + head * size..first + (head + 1) * size);
+    let stride = if gpt2 { outputs } else { inputs };
+    match (kind, part) {
+        (_, None) => (0..inputs, 0..outputs, stride),
+        (BlockKind::Output, Some(part)) => (part, 0..outputs, stride),
+        (_, Some(part)) => (0..inputs, part, stride),
     }
 }

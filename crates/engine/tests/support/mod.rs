@@ -14,6 +14,18 @@ use std::path::{Path, PathBuf};
 
 pub(crate) mod comparison;
 
+/// The checkpoints with references.
+pub(crate) const FOLDERS: [&str; 8] = [
+    "gpt2-plain",
+    "gpt2-inner",
+    "gpt2-half",
+    "llama-plain",
+    "llama-biases",
+    "llama-yarn",
+    "mistral-heads",
+    "qwen2-biases",
+];
+
 /// The kinds that a model has, for a choice of blocks.
 pub(crate) fn kinds(config: &Config) -> &'static str {
     match config.family {

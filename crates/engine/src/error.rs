@@ -382,10 +382,10 @@ pub enum Error {
     },
 
     // The model hub.
-    /// A model that is neither a directory nor can be an id on the hub.
+    /// A model that is neither a directory nor a file nor can be an id on the hub.
     #[error(
-        "there is no directory {model:?}, and it is no hub id either; give an existing \
-         directory or an id such as distilgpt2 or openai-community/gpt2"
+        "there is no directory or file {model:?}, and it is no hub id either; give an existing \
+         directory or GGUF file, or an id such as distilgpt2 or openai-community/gpt2"
     )]
     ModelNotFound {
         /// The model that was asked for.

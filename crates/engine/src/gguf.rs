@@ -308,7 +308,7 @@ impl Gguf {
         Error::TensorShape { file, tensor, found, expected }
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.metadata.file().to_path_buf()
     }
 }

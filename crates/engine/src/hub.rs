@@ -175,9 +175,9 @@ pub fn locate(
     settings: &HubSettings,
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<PathBuf, Error> {
-    let directory = Path::new(model);
-    if directory.is_dir() {
-        return Ok(directory.to_path_buf());
+    let path = Path::new(model);
+    if path.is_dir() || path.is_file() {
+        return Ok(path.to_path_buf());
     }
     if !is_hub_id(model) {
         return Err(Error::ModelNotFound { model: model.to_owned() });

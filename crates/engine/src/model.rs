@@ -8,6 +8,7 @@ use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::factors::KernelForm;
+use crate::gguf::Gguf;
 use crate::hub::{HubSettings, Progress, locate};
 use crate::memory::memory_plan;
 use crate::network::Network;
@@ -100,11 +101,12 @@ impl Model {
         Ok(Self { config, tokenizer, network, prompts, memory_limit })
     }
 
-    /// Reads a model from a directory, or from the hub's cache or the hub itself by its id.
+    /// Reads a model from a directory or a GGUF file, or from the hub's cache or the hub itself by
+    /// its id.
     ///
     /// # Errors
     ///
-    /// Those of [`locate`], [`Config::load`], [`Tokenizer::load`] and [`Parameters::load`].
+    /// Those of [`locate`] and [`Model::open`].
     ///
     /// # Examples
     ///
@@ -124,11 +126,13 @@ impl Model {
         Self::open(&locate(name, hub, progress)?)
     }
 
-    /// Reads a model from a directory.
+    /// Reads a model from a directory, or from a GGUF file, whose weights are unpacked.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::load`], [`Tokenizer::load`] and [`Parameters::load`].
+    /// Those of [`Config::load`], [`Tokenizer::load`] and [`Parameters::load`]; for a file those
+    /// of [`Gguf::open`], [`Gguf::config_json`], [`Config::from_json`], [`Gguf::tokenizer`] and
+    /// [`Parameters::from_gguf`].
     ///
     /// # Examples
     ///
@@ -136,11 +140,23 @@ impl Model {
     /// # use fewstep_engine::{Error, Model};
     /// let refused = Model::open("no such directory".as_ref());
     /// assert!(matches!(refused, Err(Error::File { action: "read", .. })));
+    ///
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/qwen2.gguf");
+    /// let model = Model::open(file.as_ref())?;
+    /// assert!(model.config().key_value_heads() <= model.config().heads);
+    /// # Ok::<(), Error>(())
     /// ```
-    pub fn open(directory: &Path) -> Result<Self, Error> {
-        let config = Config::load(directory)?;
-        let tokenizer = Tokenizer::load(directory, &config)?;
-        let parameters = Parameters::load(directory, &config)?;
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if path.is_file() {
+            let gguf = Gguf::open(path)?;
+            let config = Config::from_json(gguf.config_json()?.as_bytes())?;
+            let tokenizer = gguf.tokenizer(&config)?;
+            let parameters = Parameters::from_gguf(&gguf, &config)?;
+            return Self::new(config, tokenizer, parameters);
+        }
+        let config = Config::load(path)?;
+        let tokenizer = Tokenizer::load(path, &config)?;
+        let parameters = Parameters::load(path, &config)?;
         Self::new(config, tokenizer, parameters)
     }
 

@@ -7,8 +7,8 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, BlockKind, Config, Family, KernelForm, Labels, Llama, Network, Order, Real, Rotary,
-    Scaling, TokenTask, Variant, memory_plan, observe,
+    BlockId, BlockKind, Config, Family, KernelForm, Labels, Llama, Network, Order, Real,
+    Rotary, Scaling, TokenTask, Variant, memory_plan, observe,
 };
 use std::alloc::{GlobalAlloc, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

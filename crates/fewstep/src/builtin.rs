@@ -27,7 +27,7 @@ pub fn builtin() -> Result<Model, Error> {
     Ok(Model::from_bytes(CONFIG, TOKENIZER, WEIGHTS)?)
 }
 
-/// A model by its name: `builtin`, a directory, or an id on the hub.
+/// A model by its name: `builtin`, a directory, a GGUF file, or an id on the hub.
 ///
 /// `progress` hears of downloads.
 ///

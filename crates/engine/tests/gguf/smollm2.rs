@@ -3,7 +3,7 @@
 use crate::support::{checksum, fixture, json};
 use crate::texts::Texts;
 use crate::tokenizers::config;
-use fewstep_engine::{Bos, Error, Gguf};
+use fewstep_engine::{Bos, Error, Gguf, Layout, Model};
 use serde_json::{Value, json as value};
 use std::path::PathBuf;
 
@@ -87,4 +87,16 @@ fn the_real_model_has_the_settings_of_its_checkpoint() {
     ] {
         assert_eq!(found[setting], expected, "{setting}");
     }
+}
+
+/// The most likely next token after a text that everybody can go on with.
+#[test]
+fn the_real_model_knows_a_capital() {
+    let Some(file) = model("the_real_model_knows_a_capital") else { return };
+    let model = Model::open(&file).unwrap();
+    let tokenizer = Gguf::open(&file).unwrap().tokenizer(model.config()).unwrap();
+    let ids = tokenizer.encode("The capital of France is").unwrap();
+    let logits = model.network().logits(Layout::plain(&[ids]).unwrap()).unwrap();
+    let best = logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
+    assert_eq!(tokenizer.decode(&[u32::try_from(best).unwrap()]), " Paris");
 }

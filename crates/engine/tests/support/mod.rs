@@ -4,8 +4,8 @@
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, BlockKind, Config, Family, Labels, Layer, Linear, Llama, Model, Network, Norm, Order,
-    Parameters, PromptSettings, Real, Rotary, Scaling, Task, TokenTask, Variant, Yarn,
+    BlockId, BlockKind, Config, Family, Labels, Layer, Linear, Llama, Model, Network, Norm,
+    Order, Parameters, PromptSettings, Real, Rotary, Scaling, Task, TokenTask, Variant, Yarn,
     choose_blocks,
 };
 use safetensors::SafeTensors;

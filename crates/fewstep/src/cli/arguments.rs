@@ -136,7 +136,7 @@ pub(super) struct Shared {
     #[arg(required = true, value_name = "TASKS")]
     pub(super) tasks: Vec<PathBuf>,
 
-    /// The model: builtin, a directory, or an id on the hub
+    /// The model: builtin, a directory, a GGUF file, or an id on the hub
     #[arg(long, default_value = BUILTIN, help_heading = "Model")]
     pub(super) model: String,
     /// Whether a token is put before every prompt

@@ -479,7 +479,10 @@ pub enum Error {
         vocabulary: usize,
     },
     /// A text is longer than the tokenizer takes.
-    #[error("text has {length} bytes; at most {limit} are tokenised at once")]
+    #[error(
+        "text has {length} bytes; at most {limit} are tokenised at once: use fewer or shorter \
+         examples"
+    )]
     TextTooLong {
         /// Its length in bytes.
         length: usize,

@@ -73,7 +73,7 @@ fn bad_lines() -> Vec<(Vec<u8>, Option<&'static str>, Vec<&'static str>)> {
         (
             with("long", |t| t["examples"][0]["x"] = json!(million)),
             Some("long"),
-            vec!["tokens", "fewer or shorter"],
+            vec!["at most 524288", "fewer or shorter"],
         ),
         (
             with("endless", |t| t["examples"][0]["x"] = json!(endless)),

@@ -86,10 +86,7 @@ fn many_labels_do_not_multiply_the_prompt() {
     many.labels = (b' '..=b'~').map(|byte| Label { text: text(byte), value: 0.0 }).collect();
     many.examples.iter_mut().for_each(|example| example.y = text(b'a'));
     let (built, held) = build(&many);
-    let prompt = b"a".repeat(20_000).into_iter().chain(*b"->");
-    let tail = [text(b'a').as_bytes(), b"\n"].concat();
-    assert_eq!(built.unwrap().label_tokens().len(), 95);
-    assert!(prompt.chain(tail).count() < 21_000);
+    assert_eq!(built.unwrap().label_tokens(), (32..=126).collect::<Vec<u32>>());
     // The tokens of one text and what the tokenizer needs for it, but not 95 times as much.
     assert!(held < 95 * 4 * 20_000, "{held} bytes");
 
@@ -146,7 +143,7 @@ fn bytes_are_spelled_once() {
     assert_unsupported(steps(&[&byte_level, &digits]), "pre_tokenizer");
 }
 
-/// A template names lists of tokens: a thousand names of a thousand tokens are a million.
+/// A template names lists of tokens: ten thousand names of ten thousand tokens are 400 megabytes.
 #[test]
 fn few_tokens_are_put_before_a_text() {
     let template = |names: usize, tokens: usize| {
@@ -161,8 +158,7 @@ fn few_tokens_are_put_before_a_text() {
     assert_eq!(start, Ok(vec![3; 16]));
     assert_unsupported(template(17, 1), "post_processor");
     assert_unsupported(template(1, 17), "post_processor");
-    // The file itself takes 25 megabytes to write and read, its list of tokens would take 144 more.
-    let (refused, held) = measured(|| template(6000, 6000));
+    let (refused, held) = measured(|| template(10_000, 10_000));
     assert_unsupported(refused, "post_processor");
-    assert!(held < 64 << 20, "{held} bytes");
+    assert!(held < 100_000_000, "{held} bytes");
 }

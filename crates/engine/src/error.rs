@@ -569,8 +569,11 @@ pub enum Error {
         /// The label's text.
         label: String,
     },
-    /// A label's value is NaN or infinite.
-    #[error("task {task:?}: label {label:?} has the value {value}; it must be a finite number")]
+    /// A label's value is not a number, or too large.
+    #[error(
+        "task {task:?}: label {label:?} has the value {value}; it must be a number between \
+         -{limit:e} and {limit:e}: use larger units"
+    )]
     LabelValue {
         /// The task's id.
         task: String,
@@ -578,6 +581,8 @@ pub enum Error {
         label: String,
         /// Its value.
         value: f64,
+        /// The largest size that a value may have.
+        limit: f64,
     },
     /// An input has no text.
     #[error("task {task:?}: x of {place} is blank; give it text or leave it out")]

@@ -1,13 +1,14 @@
 //! A matrix of weights as it is stored, behind the two products that passes take with it.
 //!
-//! In: numbers in the order of their file. Out: products with the matrix and with its transpose,
-//! and copies with an update in them. A storage of another kind belongs in here, and nothing
-//! outside would notice.
+//! In: numbers in the order of their file, or still packed. Out: products with the matrix and with
+//! its transpose, and copies with an update in them. Nothing outside notices the storage.
 //!
-//! Numbers that come as `[out, in]` are in memory once: a product through a transposed view is as
+//! Packed numbers are unpacked a few outputs at a time on their way into a product and forgotten
+//! after it. Numbers that come as `[out, in]` are in memory once: a product through a transposed view is as
 //! fast from about a hundred rows on. Those that come as `[in, out]` are transposed when a backward
 //! pass first asks, because products of small matrices through a view differ in their last bits.
 
+use crate::gguf::QuantisedMatrix;
 use crate::ops::{View, ViewMut, Write, product};
 use crate::real::Real;
 use std::ops::Range;
@@ -22,10 +23,22 @@ pub(crate) enum Order {
     OutputsFirst,
 }
 
+/// How many numbers of a packed matrix are unpacked at once, if a row is not longer: enough for a
+/// product to run at full rate, few enough to stay close to the processor.
+pub(crate) const UNPACKED: usize = 1 << 18;
+
+/// The numbers of a matrix.
+#[derive(Debug)]
+enum Storage<R> {
+    Plain(Vec<R>),
+    /// `[out, in]`.
+    Packed(QuantisedMatrix),
+}
+
 /// A matrix with so many inputs and outputs.
 #[derive(Debug)]
 pub(crate) struct Matrix<R> {
-    values: Vec<R>,
+    storage: Storage<R>,
     inputs: usize,
     outputs: usize,
     order: Order,
@@ -37,59 +50,129 @@ impl<R: Real> Matrix<R> {
     pub(crate) fn new(values: Vec<R>, (inputs, outputs): (usize, usize), order: Order) -> Self {
         assert_eq!(values.len(), inputs * outputs, "a matrix has all its numbers");
         let transposed = (order == Order::InputsFirst).then(OnceLock::new);
-        Self { values, inputs, outputs, order, transposed }
+        Self { storage: Storage::Plain(values), inputs, outputs, order, transposed }
     }
 
-    /// The numbers in their order.
-    pub(crate) fn values(&self) -> &[R] {
-        &self.values
+    /// A matrix that stays packed.
+    pub(crate) fn packed(matrix: QuantisedMatrix) -> Self {
+        let (inputs, outputs) = (matrix.columns(), matrix.rows());
+        let (storage, order) = (Storage::Packed(matrix), Order::OutputsFirst);
+        Self { storage, inputs, outputs, order, transposed: None }
     }
 
-    /// `[in, out]`, whatever the order.
-    fn view(&self) -> View<'_, R> {
-        match self.order {
-            Order::InputsFirst => View::new(&self.values, self.inputs, self.outputs),
-            Order::OutputsFirst => {
-                View::new(&self.values, self.outputs, self.inputs).transposed()
+    /// Whether its numbers are packed.
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.storage, Storage::Packed(_))
+    }
+
+    /// All numbers, in an order that plain numbers must already have.
+    pub(crate) fn numbers(&self, order: Order) -> Vec<R> {
+        match (&self.storage, order) {
+            (Storage::Plain(values), _) => {
+                assert_eq!(order, self.order, "plain numbers are asked for as they are");
+                values.clone()
             }
+            (Storage::Packed(packed), Order::OutputsFirst) => R::of_weights(packed.expand()),
+            (Storage::Packed(packed), Order::InputsFirst) => {
+                R::of_weights(packed.expand_transposed())
+            }
+        }
+    }
+
+    /// The weights of one output, `[in]`, of a matrix whose outputs come first.
+    pub(crate) fn write_output(&self, output: usize, target: &mut [R]) {
+        assert_eq!(self.order, Order::OutputsFirst, "an output's weights lie side by side");
+        match &self.storage {
+            Storage::Plain(values) => {
+                target.copy_from_slice(&values[output * self.inputs..][..self.inputs]);
+            }
+            Storage::Packed(packed) => {
+                target.copy_from_slice(&unpack(packed, output..output + 1));
+            }
+        }
+    }
+
+    /// Calls `visit` with some outputs at a time and their weights `[outputs, in]`, in order.
+    fn for_outputs(
+        &self,
+        packed: &QuantisedMatrix,
+        mut visit: impl FnMut(Range<usize>, View<'_, R>),
+    ) {
+        let step = (UNPACKED / self.inputs).max(1);
+        for first in (0..self.outputs).step_by(step) {
+            let part = first..self.outputs.min(first + step);
+            let numbers = unpack(packed, part.clone());
+            visit(part.clone(), View::new(&numbers, part.len(), self.inputs));
         }
     }
 
     /// `target (+)= input · W` for `input [count, in]`, `target [count, out]`.
     pub(crate) fn project(&self, write: Write, input: &[R], target: &mut [R]) {
         let count = input.len() / self.inputs;
-        let target = ViewMut::new(target, count, self.outputs);
-        product(write, target, View::new(input, count, self.inputs), self.view(), R::ONE);
+        let input = View::new(input, count, self.inputs);
+        match &self.storage {
+            Storage::Plain(values) => {
+                let target = ViewMut::new(target, count, self.outputs);
+                product(write, target, input, self.plain(values), R::ONE);
+            }
+            Storage::Packed(packed) => self.for_outputs(packed, |outputs, weights| {
+                let target = ViewMut::new(target, count, self.outputs).columns(outputs);
+                product(write, target, input, weights.transposed(), R::ONE);
+            }),
+        }
     }
 
     /// `target (+)= input · Wᵀ` for `input [count, out]`, `target [count, in]`.
     pub(crate) fn back(&self, write: Write, input: &[R], target: &mut [R]) {
         let count = input.len() / self.outputs;
-        let target = ViewMut::new(target, count, self.inputs);
-        let input = View::new(input, count, self.outputs);
-        let transposed = match &self.transposed {
-            None => self.view().transposed(),
-            Some(kept) => {
-                let values =
-                    kept.get_or_init(|| transpose(&self.values, self.inputs, self.outputs));
-                View::new(values, self.outputs, self.inputs)
+        match (&self.storage, &self.transposed) {
+            (Storage::Plain(values), Some(kept)) => {
+                let values = kept.get_or_init(|| transpose(values, self.inputs, self.outputs));
+                let target = ViewMut::new(target, count, self.inputs);
+                let input = View::new(input, count, self.outputs);
+                let transposed = View::new(values, self.outputs, self.inputs);
+                product(write, target, input, transposed, R::ONE);
             }
-        };
-        product(write, target, input, transposed, R::ONE);
+            _ => self.back_through(write, 0..self.inputs, input, target),
+        }
     }
 
     /// As [`Matrix::back`], for some of the inputs: `target [count, rows]`.
     pub(crate) fn back_to(&self, rows: Range<usize>, input: &[R], target: &mut [R]) {
-        let count = input.len() / self.outputs;
-        let target = ViewMut::new(target, count, rows.len());
-        let part = self.view().rows(rows).transposed();
-        product(Write::Over, target, View::new(input, count, self.outputs), part, R::ONE);
+        self.back_through(Write::Over, rows, input, target);
     }
 
-    /// A copy that updates are written into, again and again.
+    /// As [`Matrix::back_to`], without a transpose.
+    fn back_through(&self, write: Write, rows: Range<usize>, input: &[R], target: &mut [R]) {
+        let count = input.len() / self.outputs;
+        let input = View::new(input, count, self.outputs);
+        match &self.storage {
+            Storage::Plain(values) => {
+                let target = ViewMut::new(target, count, rows.len());
+                let part = self.plain(values).rows(rows).transposed();
+                product(write, target, input, part, R::ONE);
+            }
+            Storage::Packed(packed) => self.for_outputs(packed, |outputs, weights| {
+                let write = if outputs.start == 0 { write } else { Write::Add };
+                let target = ViewMut::new(target, count, rows.len());
+                let weights = weights.columns(rows.clone());
+                product(write, target, input.columns(outputs), weights, R::ONE);
+            }),
+        }
+    }
+
+    /// `[in, out]`, whatever the order.
+    fn plain<'a>(&self, values: &'a [R]) -> View<'a, R> {
+        match self.order {
+            Order::InputsFirst => View::new(values, self.inputs, self.outputs),
+            Order::OutputsFirst => View::new(values, self.outputs, self.inputs).transposed(),
+        }
+    }
+
+    /// A copy that updates are written into, again and again; it is not packed.
     pub(crate) fn copy(&self) -> Self {
-        let values = self.values.clone();
-        Self { values, transposed: None, ..*self }
+        let storage = Storage::Plain(self.numbers(self.order));
+        Self { storage, transposed: None, ..*self }
     }
 
     /// Writes `own + change` into the rows (inputs) and columns (outputs) of a block, for
@@ -97,13 +180,37 @@ impl<R: Real> Matrix<R> {
     pub(crate) fn set_block(
         &mut self,
         own: &Self,
-        place: (Range<usize>, Range<usize>),
+        (rows, columns): (Range<usize>, Range<usize>),
         change: &[R],
     ) {
-        for_block((self.inputs, self.outputs), self.order, place, |index, from| {
-            self.values[index] = own.values[index] + change[from];
-        });
+        let Storage::Plain(values) = &mut self.storage else {
+            unreachable!("updates are written into copies, which are not packed");
+        };
+        let shape = (self.inputs, self.outputs);
+        match &own.storage {
+            Storage::Plain(own) => {
+                for_block(shape, self.order, (rows, columns), |index, from| {
+                    values[index] = own[index] + change[from];
+                });
+            }
+            Storage::Packed(own) => {
+                for (offset, output) in columns.clone().enumerate() {
+                    let own = unpack::<R>(own, output..output + 1);
+                    let target = &mut values[output * self.inputs..][..self.inputs];
+                    for (from, input) in rows.clone().enumerate() {
+                        target[input] = own[input] + change[from * columns.len() + offset];
+                    }
+                }
+            }
+        }
     }
+}
+
+/// The weights of some outputs of a packed matrix, `[outputs, in]`.
+fn unpack<R: Real>(packed: &QuantisedMatrix, outputs: Range<usize>) -> Vec<R> {
+    let mut numbers = vec![0.0; outputs.len() * packed.columns()];
+    packed.dequantise_rows(outputs, &mut numbers).expect("the outputs are inside");
+    R::of_weights(numbers)
 }
 
 /// `[rows, columns]` to `[columns, rows]`.
@@ -146,5 +253,73 @@ pub(crate) fn for_block(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gguf::Encoding;
+    use crate::testing::{Numbers, assert_close};
+
+    /// Products with a packed matrix are those with its numbers, whatever is unpacked at once.
+    #[test]
+    fn packed_numbers_are_multiplied_like_plain_ones() {
+        let mut numbers = Numbers::new(9);
+        // The second is unpacked in several parts, the third row by row.
+        for (inputs, outputs, count) in [(3, 5, 4), (600, 901, 3), (UNPACKED + 1, 2, 1)] {
+            let values: Vec<f32> =
+                (0..inputs * outputs).map(|_| f32::of(numbers.vector(1)[0])).collect();
+            let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let packed = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
+            let packed: Matrix<f64> = Matrix::packed(packed);
+            let shape = (inputs, outputs);
+            let plain = Matrix::new(f64::of_weights(values), shape, Order::OutputsFirst);
+            assert!(packed.is_packed() && !plain.is_packed() && !packed.copy().is_packed());
+            assert_eq!(packed.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));
+            let (forward, backward) =
+                (numbers.vector(count * inputs), numbers.vector(count * outputs));
+            let some = inputs / 3..inputs;
+            let all = |matrix: &Matrix<f64>, write: Write| {
+                let mut found = [
+                    vec![0.5; count * outputs],
+                    vec![0.5; count * inputs],
+                    vec![0.5; count * some.len()],
+                ];
+                matrix.project(write, &forward, &mut found[0]);
+                matrix.back(write, &backward, &mut found[1]);
+                matrix.back_to(some.clone(), &backward, &mut found[2]);
+                found.concat()
+            };
+            for write in [Write::Over, Write::Add] {
+                for (found, expected) in all(&packed, write).into_iter().zip(all(&plain, write))
+                {
+                    assert_close(found, expected, inputs as f64, inputs);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn updates_of_packed_matrices_leave_the_rest_as_it_is() {
+        let mut numbers = Numbers::new(10);
+        let (inputs, outputs) = (7, 6);
+        let values: Vec<f32> = (0..42).map(|_| f32::of(numbers.vector(1)[0])).collect();
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let packed = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
+        let packed: Matrix<f32> = Matrix::packed(packed);
+        let plain = Matrix::new(values, (inputs, outputs), Order::OutputsFirst);
+        let (mut left, mut right) = (packed.copy(), plain.copy());
+        for place in [(0..7, 2..4), (3..6, 0..6)] {
+            let size = place.0.len() * place.1.len();
+            let change: Vec<f32> = (0..size).map(|_| f32::of(numbers.vector(1)[0])).collect();
+            left.set_block(&packed, place.clone(), &change);
+            right.set_block(&plain, place, &change);
+        }
+        assert_eq!(left.numbers(Order::OutputsFirst), right.numbers(Order::OutputsFirst));
+        assert_ne!(left.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));
+        let mut row = [0.0; 7];
+        packed.write_output(4, &mut row);
+        assert_eq!(row, plain.numbers(Order::OutputsFirst)[28..35]);
     }
 }

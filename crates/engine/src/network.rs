@@ -6,10 +6,11 @@
 use crate::blocks::{BlockId, BlockKind, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
+use crate::gguf::Gguf;
 use crate::layout::Layout;
-use crate::matrix::Matrix;
-use crate::ops::{NormWeights, View};
-use crate::parameters::{self, Layer, Norm, Parameters, check_sizes};
+use crate::matrix::{Matrix, Order};
+use crate::ops::NormWeights;
+use crate::parameters::{self, Layer, Norm, PackedTensors, Parameters, check_sizes};
 use crate::real::Real;
 use crate::update::Update;
 
@@ -56,11 +57,11 @@ pub(crate) struct LayerWeights<R> {
 #[derive(Debug)]
 pub struct Network<R = f32> {
     config: Config,
-    token_embedding: Vec<R>,
+    token_embedding: Matrix<R>,
     position_embedding: Vec<R>,
     pub(crate) layers: Vec<LayerWeights<R>>,
     pub(crate) final_norm: NormWeights<R>,
-    unembedding: Option<Vec<R>>,
+    unembedding: Option<Matrix<R>>,
 }
 
 impl<R: Real> Network<R> {
@@ -90,14 +91,72 @@ impl<R: Real> Network<R> {
         check_sizes(config, &parameters)?;
         let Parameters { token_embedding, position_embedding, layers, final_norm, unembedding } =
             parameters;
+        let table = |values: Vec<f32>| {
+            let shape = (config.width, config.vocabulary);
+            Matrix::new(R::of_weights(values), shape, Order::OutputsFirst)
+        };
         Ok(Self {
             config: config.clone(),
-            token_embedding: R::of_weights(token_embedding),
+            token_embedding: table(token_embedding),
             position_embedding: R::of_weights(position_embedding),
             layers: layers.into_iter().map(|layer| LayerWeights::new(layer, config)).collect(),
             final_norm: norm(final_norm),
-            unembedding: unembedding.map(R::of_weights),
+            unembedding: unembedding.map(table),
         })
+    }
+
+    /// A model whose matrices stay packed as they are in a GGUF file.
+    ///
+    /// Each is unpacked a few rows at a time when a pass comes to it. Numbers are those of
+    /// [`Parameters::from_gguf`] up to the order in which products are summed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Parameters::from_gguf`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_engine::{Config, Error, Gguf, Layout, Network};
+    ///
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/llama.gguf");
+    /// let gguf = Gguf::open(file.as_ref())?;
+    /// let config = Config::from_json(gguf.config_json()?.as_bytes())?;
+    /// let model: Network = Network::from_gguf(&gguf, &config)?;
+    /// assert!(model.is_packed());
+    /// assert_eq!(model.logits(Layout::plain(&[vec![1, 2]])?)?.len(), config.vocabulary);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Self, Error> {
+        config.check()?;
+        let tensors = PackedTensors::new(gguf, config)?;
+        let layers = (0..config.layers).map(|layer| LayerWeights::packed(&tensors, layer));
+        Ok(Self {
+            config: config.clone(),
+            token_embedding: Matrix::packed(tensors.token_embedding()?),
+            position_embedding: R::of_weights(tensors.position_embedding()?),
+            layers: layers.collect::<Result<_, _>>()?,
+            final_norm: norm(tensors.final_norm()?),
+            unembedding: tensors.unembedding()?.map(Matrix::packed),
+        })
+    }
+
+    /// Whether its matrices are packed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// assert!(!model.is_packed());
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.token_embedding.is_packed()
     }
 
     /// The sizes of the model.
@@ -156,23 +215,26 @@ impl<R: Real> Network<R> {
         let width = self.config.width;
         let rows = layout.tokens().iter().zip(layout.positions());
         for ((&token, &position), row) in rows.zip(stream.chunks_exact_mut(width)) {
-            row.copy_from_slice(&self.token_embedding[token as usize * width..][..width]);
+            self.token_embedding.write_output(token as usize, row);
             if !self.position_embedding.is_empty() {
                 crate::ops::add(row, &self.position_embedding[position * width..][..width]);
             }
         }
     }
 
-    /// The output embedding, `[vocabulary, width]`.
-    pub(crate) fn unembedding(&self) -> View<'_, R> {
-        let table = self.unembedding.as_ref().unwrap_or(&self.token_embedding);
-        View::new(table, self.config.vocabulary, self.config.width)
+    /// The output embedding: from the stream to the logits of all tokens.
+    pub(crate) fn unembedding(&self) -> &Matrix<R> {
+        self.unembedding.as_ref().unwrap_or(&self.token_embedding)
     }
 
     /// The rows of the output embedding that belong to some tokens: `[tokens, width]`.
     pub(crate) fn unembedding_of(&self, tokens: &[u32]) -> Vec<R> {
-        let table = self.unembedding();
-        tokens.iter().flat_map(|&token| table.row(token as usize)).copied().collect()
+        let width = self.config.width;
+        let mut rows = vec![R::ZERO; tokens.len() * width];
+        for (&token, row) in tokens.iter().zip(rows.chunks_exact_mut(width)) {
+            self.unembedding().write_output(token as usize, row);
+        }
+        rows
     }
 
     /// The bias of a matrix; empty without one.
@@ -192,7 +254,7 @@ impl<R: Real> Network<R> {
 }
 
 impl Network<f32> {
-    /// The parameters that it was made of.
+    /// The parameters that it was made of, unpacked.
     ///
     /// # Examples
     ///
@@ -210,19 +272,19 @@ impl Network<f32> {
     #[must_use]
     pub fn parameters(&self) -> Parameters {
         Parameters {
-            token_embedding: self.token_embedding.clone(),
+            token_embedding: self.token_embedding.numbers(Order::OutputsFirst),
             position_embedding: self.position_embedding.clone(),
-            layers: self.layers.iter().map(LayerWeights::plain).collect(),
+            layers: self.layers.iter().map(|layer| layer.plain(self.config.order())).collect(),
             final_norm: plain_norm(&self.final_norm),
-            unembedding: self.unembedding.clone(),
+            unembedding: self.unembedding.as_ref().map(|own| own.numbers(Order::OutputsFirst)),
         }
     }
 }
 
 impl LayerWeights<f32> {
-    fn plain(&self) -> Layer {
+    fn plain(&self, order: Order) -> Layer {
         let copy = |linear: &Linear<f32>| parameters::Linear {
-            weight: linear.weight.values().to_vec(),
+            weight: linear.weight.numbers(order),
             bias: linear.bias.clone(),
         };
         let whole = |kind: BlockKind| copy(self.linear(kind));
@@ -267,6 +329,17 @@ impl<R: Real> LayerWeights<R> {
             mlp_norm: norm(layer.mlp_norm),
             matrices,
         }
+    }
+
+    fn packed(tensors: &PackedTensors<'_>, layer: usize) -> Result<Self, Error> {
+        let mut matrices = [const { None }; KINDS];
+        for kind in BlockKind::ALL.into_iter().filter(|&kind| tensors.config.has(kind)) {
+            let (weight, bias) = tensors.linear(layer, kind)?;
+            let (weight, bias) = (Matrix::packed(weight), R::of_weights(bias));
+            matrices[kind as usize] = Some(Linear { weight, bias });
+        }
+        let [attention, mlp] = tensors.norms(layer)?;
+        Ok(Self { attention_norm: norm(attention), mlp_norm: norm(mlp), matrices })
     }
 
     fn linear(&self, kind: BlockKind) -> &Linear<R> {

@@ -5,10 +5,9 @@
 //! family. Nothing here computes.
 
 use crate::blocks::BlockKind;
-use crate::config::{Config, Family};
+use crate::config::Config;
 use crate::error::Error;
 use crate::files;
-use crate::gguf::Gguf;
 use crate::weights::{Weights, check_finite};
 use half::f16;
 use safetensors::Dtype;
@@ -17,8 +16,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+mod packed;
 mod tensors;
 
+pub(crate) use packed::PackedTensors;
 use tensors::{UNEMBEDDING, is_table};
 pub(crate) use tensors::{check_sizes, full_name, layout, prefix};
 
@@ -240,43 +241,6 @@ impl Parameters {
             }
         }
         Ok(parameters)
-    }
-
-    /// Takes a model's parameters out of a GGUF file, as plain numbers.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Config::check`] and [`Gguf::tensor`]; [`Error::UnknownTensor`] for a tensor that
-    /// the configured model does not have.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use fewstep_engine::{Config, Error, Gguf, Parameters};
-    ///
-    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/llama.gguf");
-    /// let gguf = Gguf::open(file.as_ref())?;
-    /// let config = Config::from_json(gguf.config_json()?.as_bytes())?;
-    /// let parameters = Parameters::from_gguf(&gguf, &config)?;
-    /// assert_eq!(parameters.token_embedding.len(), config.vocabulary * config.width);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Self, Error> {
-        config.check()?;
-        let prefix = match config.family {
-            Family::Gpt2 => "",
-            Family::Llama(_) => prefix(config),
-        };
-        let named = layout(config).into_iter();
-        let named: Vec<_> =
-            named.map(|(name, shape)| (full_name(prefix, &name), shape)).collect();
-        let known: BTreeSet<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
-        if let Some(stray) = gguf.names().find(|name| !known.contains(name)) {
-            let (file, tensor) = (gguf.file(), stray.to_owned());
-            return Err(Error::UnknownTensor { file, tensor });
-        }
-        let tensors = named.iter().map(|(name, shape)| gguf.tensor(name, shape));
-        Ok(Self::from_tensors(tensors.collect::<Result<_, _>>()?, config))
     }
 
     /// Parameters that are all 0, to be filled.

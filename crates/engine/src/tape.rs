@@ -14,7 +14,7 @@ use crate::layer::{
 };
 use crate::layout::Layout;
 use crate::network::{Network, Overlay};
-use crate::ops::{View, ViewMut, Write, product};
+use crate::ops::Write;
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::rotary::Rotations;
@@ -137,10 +137,8 @@ impl<R: Real> Network<R> {
         let labels = Labels::new(vec![0], vec![0.0])?;
         let tape = Tape::start(self, layout, &labels, &[])?;
         // The read-out leaves the output of the final norm behind.
-        let normed = View::new(&tape.scratch.gathered, sequences, self.config().width);
         let mut logits = vec![R::ZERO; sequences * vocabulary];
-        let target = ViewMut::new(&mut logits, sequences, vocabulary);
-        product(Write::Over, target, normed, self.unembedding().transposed(), R::ONE);
+        self.unembedding().project(Write::Over, &tape.scratch.gathered, &mut logits);
         Ok(logits)
     }
 }

@@ -159,6 +159,15 @@ impl Template<'_> {
 }
 
 impl Task {
+    /// The largest size of a label's value: kernels hold its square, in single precision.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fewstep_engine::Task::LARGEST_VALUE, 1e12);
+    /// ```
+    pub const LARGEST_VALUE: f64 = 1e12;
+
     /// Whether the task can be asked at all; its words are checked, its tokens are not.
     ///
     /// # Errors
@@ -209,8 +218,14 @@ impl Task {
             if !seen.insert(text.as_str()) {
                 return Err(Error::DuplicateLabel { task, label: text.clone() });
             }
-            if !value.is_finite() {
-                return Err(Error::LabelValue { task, label: text.clone(), value: *value });
+            let limit = Self::LARGEST_VALUE;
+            if value.is_nan() || value.abs() > limit {
+                return Err(Error::LabelValue {
+                    task,
+                    label: text.clone(),
+                    value: *value,
+                    limit,
+                });
             }
         }
         Ok(seen)

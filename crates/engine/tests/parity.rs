@@ -7,9 +7,14 @@
 
 mod support;
 
-use fewstep_engine::{KernelForm, Labels, Layout, Network, Real};
+use fewstep_engine::{
+    Config, Gguf, KernelForm, Labels, Layout, Network, Parameters, Real, Steps, Update,
+    descend, observe, predict_updated,
+};
+use std::path::Path;
 use support::comparison::{self, Deviation};
-use support::{FOLDERS, Reference, all_blocks, assert_near, load};
+use support::obtained::obtained;
+use support::{FOLDERS, Reference, all_blocks, assert_near, blocks, fixture, load};
 
 const TASKS: [&str; 3] = ["digits", "words", "text"];
 
@@ -112,4 +117,91 @@ fn gradients_of_the_loss_agree_in_double_precision() {
 #[test]
 fn gradients_of_the_loss_agree_in_single_precision() {
     gradients_agree::<f32>(SINGLE);
+}
+
+/// A model in a GGUF file, its weights packed or not.
+fn open_gguf<R: Real>(file: &Path, packed: bool) -> Network<R> {
+    let gguf = Gguf::open(file).unwrap();
+    let config = Config::from_json(gguf.config_json().unwrap().as_bytes()).unwrap();
+    if packed {
+        return Network::from_gguf(&gguf, &config).unwrap();
+    }
+    Network::new(&config, Parameters::from_gguf(&gguf, &config).unwrap()).unwrap()
+}
+
+/// Everything that passes give for a task of a model, in a row.
+fn all_numbers<R: Real>(model: &Network<R>) -> Vec<f64> {
+    let task = Reference::read("gpt2-plain", "digits").task();
+    let chosen = all_blocks(model.config());
+    let logits = model.logits(task.layout().unwrap()).unwrap();
+    let mut all: Vec<f64> = logits.iter().map(|logit| logit.wide()).collect();
+    let seen = observe(model, &task, &chosen, KernelForm::Cheapest).unwrap();
+    all.extend(seen.predictions);
+    all.extend(seen.geometry.blocks().iter().flat_map(|block| block.kernel().values()));
+    let descent = descend(model, &task, &chosen, &Steps::new(1e-3, 5)).unwrap();
+    all.extend(&descent.query_predictions);
+    all.extend(descent.update.blocks().iter().flat_map(|(_, change)| change).map(|x| x.wide()));
+    all.extend(predict_updated(model, &task, &descent.update).unwrap());
+    let values = blocks("value@all", model.config());
+    all.extend(
+        fewstep_engine::observe_single_position(model, &task, &values)
+            .unwrap()
+            .geometry
+            .blocks()
+            .iter()
+            .flat_map(|block| block.kernel().values().to_vec()),
+    );
+    all
+}
+
+/// Weights that stay packed give what their numbers give, for every family.
+#[test]
+fn packed_weights_compute_like_their_numbers() {
+    for name in ["gpt2", "llama", "llama3", "qwen2"] {
+        let file = fixture("gguf").join(format!("{name}.gguf"));
+        let packed: Network<f64> = open_gguf(&file, true);
+        assert!(packed.is_packed());
+        let found = all_numbers(&packed);
+        assert_near(&found, &all_numbers(&open_gguf::<f64>(&file, false)), 1e-12, name);
+        let packed: Network<f32> = open_gguf(&file, true);
+        let found = all_numbers(&packed);
+        assert_near(&found, &all_numbers(&open_gguf::<f32>(&file, false)), 1e-5, name);
+        // Unpacked again they are the file's, to the bit, and so is what an update is added to.
+        let plain = open_gguf::<f32>(&file, false);
+        assert_eq!(packed.parameters(), plain.parameters(), "{name}");
+        let chosen = all_blocks(packed.config());
+        let nothing = Update::zeros(&packed, &chosen).unwrap();
+        let task = Reference::read("gpt2-plain", "digits").task();
+        let same = predict_updated(&packed, &task, &nothing).unwrap();
+        let base = observe(&packed, &task, &chosen, KernelForm::Cheapest).unwrap();
+        assert_near(&same[..task.examples()], &base.predictions, 1e-6, name);
+    }
+}
+
+/// A reference of a real model: logits of some tokens, all kinds of blocks in the last two
+/// layers, ten steps of its value blocks.
+fn real_model_agrees<R: Real>(model: &Network<R>, folder: &str, tolerance: f64) {
+    let reference = Reference::read(folder, "tokens");
+    let mut all = comparison::logits(model, &reference);
+    all.extend(comparison::observation(model, &reference, KernelForm::Cheapest));
+    all.extend(comparison::steps(model, &reference));
+    for Deviation { what, relative } in all {
+        assert!(relative <= tolerance, "{folder}: {what} off by {relative:e}");
+    }
+}
+
+#[test]
+fn the_real_packed_model_agrees() {
+    let (test, name) = ("the_real_packed_model_agrees", "SmolLM2-135M-Instruct.Q4_1.gguf");
+    let Some(file) = obtained(test, "models/smollm2", name) else { return };
+    real_model_agrees(&open_gguf::<f32>(&file, true), "smollm2", SINGLE);
+    real_model_agrees(&open_gguf::<f64>(&file, true), "smollm2", DOUBLE);
+}
+
+#[test]
+fn the_real_float_model_agrees() {
+    let test = "the_real_float_model_agrees";
+    let Some(directory) = obtained(test, "models/stories15m", "stories15m") else { return };
+    real_model_agrees(&support::open::<f32>(&directory), "stories15m", SINGLE);
+    real_model_agrees(&support::open::<f64>(&directory), "stories15m", DOUBLE);
 }

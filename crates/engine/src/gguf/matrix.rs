@@ -124,6 +124,17 @@ impl QuantisedMatrix {
         Self { store, bytes, encoding, rows, columns, order }
     }
 
+    /// Some of its rows, as a matrix of their own.
+    pub(crate) fn part(self, rows: Range<usize>) -> Self {
+        if rows == (0..self.rows) {
+            return self;
+        }
+        assert!(self.order == RowOrder::Plain && rows.end <= self.rows, "rows lie in order");
+        let (row, start) = (self.row_bytes(), self.bytes.start);
+        let bytes = start + rows.start * row..start + rows.end * row;
+        Self { bytes, rows: rows.len(), ..self }
+    }
+
     /// Number of rows: the outputs.
     ///
     /// # Examples

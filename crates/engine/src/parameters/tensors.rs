@@ -5,6 +5,7 @@ use crate::blocks::BlockKind;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use std::borrow::Cow;
+use std::ops::Range;
 
 pub(crate) const UNEMBEDDING: &str = "lm_head.weight";
 
@@ -80,6 +81,50 @@ const LLAMA_MATRICES: [(BlockKind, &str); 7] = [
     (BlockKind::MlpUp, "mlp.up_proj"),
     (BlockKind::MlpDown, "mlp.down_proj"),
 ];
+
+/// The matrices of a layer of the GPT-2 family; three share a tensor, side by side.
+const GPT2_MATRICES: [(BlockKind, &str, usize); 6] = [
+    (BlockKind::Query, "attn.c_attn", 0),
+    (BlockKind::Key, "attn.c_attn", 1),
+    (BlockKind::Value, "attn.c_attn", 2),
+    (BlockKind::Output, "attn.c_proj", 0),
+    (BlockKind::MlpUp, "mlp.c_fc", 0),
+    (BlockKind::MlpDown, "mlp.c_proj", 0),
+];
+
+/// Where a matrix stands in a checkpoint.
+pub(crate) struct MatrixPlace {
+    /// Without prefix, and without `.weight` or `.bias`.
+    pub(crate) name: String,
+    /// Its outputs among all of the tensor.
+    pub(crate) outputs: Range<usize>,
+    pub(crate) all_outputs: usize,
+}
+
+/// The place of a matrix that the model has.
+pub(crate) fn matrix_place(config: &Config, layer: usize, kind: BlockKind) -> MatrixPlace {
+    let outputs = config.shape(kind).1;
+    let known = "every matrix of a family is listed";
+    match config.family {
+        Family::Gpt2 => {
+            let own = GPT2_MATRICES.into_iter().find(|(other, ..)| *other == kind);
+            let (_, name, part) = own.expect(known);
+            let parts =
+                GPT2_MATRICES.into_iter().filter(|(_, other, _)| *other == name).count();
+            MatrixPlace {
+                name: format!("h.{layer}.{name}"),
+                outputs: part * outputs..(part + 1) * outputs,
+                all_outputs: parts * outputs,
+            }
+        }
+        Family::Llama(_) => {
+            let own = LLAMA_MATRICES.into_iter().find(|(other, _)| *other == kind);
+            let (_, name) = own.expect(known);
+            let name = format!("layers.{layer}.{name}");
+            MatrixPlace { name, outputs: 0..outputs, all_outputs: outputs }
+        }
+    }
+}
 
 /// As [`gpt2_layout`].
 fn llama_layout(config: &Config) -> (Shapes, Shapes, Shapes) {

@@ -5,6 +5,8 @@
 mod blocks;
 mod damage;
 mod models;
+#[path = "../support/obtained.rs"]
+mod obtained;
 mod smollm2;
 mod support;
 mod texts;

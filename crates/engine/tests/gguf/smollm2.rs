@@ -1,5 +1,6 @@
 //! The real model that `models/smollm2` obtains, if it is there.
 
+use crate::obtained::obtained;
 use crate::support::{checksum, fixture, json};
 use crate::texts::Texts;
 use crate::tokenizers::config;
@@ -7,18 +8,8 @@ use fewstep_engine::{Bos, Error, Gguf, Layout, Model};
 use serde_json::{Value, json as value};
 use std::path::PathBuf;
 
-/// The model's file, or `None` and a line that says so.
-#[allow(clippy::disallowed_methods, reason = "the cache directory is the user's")]
 fn model(test: &str) -> Option<PathBuf> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
-    let file = cache?.join("fewstep/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !file.is_file() {
-        eprintln!("SKIPPED {test}: {} is not there; run models/smollm2", file.display());
-        return None;
-    }
-    Some(file)
+    obtained(test, "models/smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 }
 
 #[test]

@@ -30,12 +30,18 @@ fn wide<R: Real>(values: &[R]) -> Vec<f64> {
     values.iter().map(|value| value.wide()).collect()
 }
 
-/// The logits of the whole vocabulary after each prompt.
+/// The logits of the whole vocabulary, or of the tokens that the reference has, after each prompt.
 pub(crate) fn logits<R: Real>(model: &Network<R>, reference: &Reference) -> Vec<Deviation> {
     let (task, vocabulary) = (reference.task(), model.config().vocabulary);
     let layout = Layout::shared(task.sequences()).unwrap();
-    let found = wide(&model.logits(layout).unwrap());
-    let (prompts, query) = found.split_at(task.examples() * vocabulary);
+    let mut found = wide(&model.logits(layout).unwrap());
+    if reference.tokens.contains_key("logit_tokens") {
+        let some = reference.ids("logit_tokens");
+        let rows = found.chunks_exact(vocabulary);
+        found = rows.flat_map(|row| some.iter().map(|&token| row[token as usize])).collect();
+    }
+    let (prompts, query) =
+        found.split_at(found.len() / (task.examples() + 1) * task.examples());
     vec![
         deviation("prompt_logits", prompts, &reference.floats["prompt_logits"]),
         deviation("query_logits", query, &reference.floats["query_logits"]),

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(crate) mod comparison;
+pub(crate) mod obtained;
 
 /// The checkpoints with references.
 pub(crate) const FOLDERS: [&str; 8] = [

@@ -139,6 +139,10 @@ pub(super) struct Shared {
     /// The model: builtin, a directory, a GGUF file, or an id on the hub
     #[arg(long, default_value = BUILTIN, help_heading = "Model")]
     pub(super) model: String,
+    /// Unpack a GGUF file's weights when it is opened: four bytes each, and no unpacking later;
+    /// other models always are
+    #[arg(long, help_heading = "Model")]
+    pub(super) expand: bool,
     /// Whether a token is put before every prompt
     #[arg(long, value_enum, default_value_t = BosChoice::Auto, help_heading = "Model")]
     pub(super) bos: BosChoice,

@@ -78,6 +78,7 @@ fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
             bar.finish();
         }
     })?;
+    let model = if shared.expand { model.expanded() } else { model };
     let mut session = Session::new(with_prompts(model, shared), action)?;
     if let Some(choice) = &shared.blocks {
         session = session.with_blocks(choice)?;

@@ -96,6 +96,8 @@ impl Curve {
 pub struct Grid {
     /// The kind of block.
     pub kind: BlockKind,
+    /// What a column is: `head`, `query head` or `key-value head`.
+    pub head: String,
     /// The layers, ascending, each with the score of every head and whether it was chosen. A
     /// kind without heads has one column.
     pub rows: Vec<(usize, Vec<(f64, bool)>)>,
@@ -112,7 +114,10 @@ impl Grid {
             let cell =
                 (block.query.unwrap_or(block.trace), chosen.contains(block.name.as_str()));
             if grids.last().is_none_or(|grid| grid.kind != id.kind()) {
-                grids.push(Self { kind: id.kind(), rows: Vec::new() });
+                let kind = id.kind();
+                let of = which.heads.get(&kind.to_string());
+                let head = of.map_or_else(|| "head".to_owned(), |of| format!("{of} head"));
+                grids.push(Self { kind, head, rows: Vec::new() });
             }
             let rows = &mut grids.last_mut().expect("there is one now").rows;
             match rows.last_mut() {
@@ -142,7 +147,10 @@ impl Grid {
     /// The grid in lines; `largest` is the score with the darkest sign.
     #[must_use]
     pub fn text(&self, largest: f64, style: Style) -> String {
-        let title = if self.kind.per_head() { "layer, head" } else { "layer" };
+        let title = match self.kind.per_head() {
+            true => format!("layer, {}", self.head),
+            false => "layer".to_owned(),
+        };
         let marked = if self.is_divided() { "; [ ] is chosen" } else { "" };
         let title = format!("score of {} blocks ({title}{marked})", self.kind);
         let mut text = format!("  {}\n", style.dim(&title));
@@ -226,6 +234,7 @@ mod tests {
             rule: "query-score".to_owned(),
             budget: 1,
             seed: None,
+            heads: [("value".to_owned(), "key-value")].into(),
             selected: vec!["value.5.1".to_owned()],
             blocks: vec![
                 block("value.4.0", 0.0),
@@ -237,7 +246,7 @@ mod tests {
         };
         let grids = Grid::of(&which);
         assert_eq!(grids.len(), 2);
-        let expected = "  score of value blocks (layer, head; [ ] is chosen)\n        0  1\n     4  ·  ░\n\
+        let expected = "  score of value blocks (layer, key-value head; [ ] is chosen)\n        0  1\n     4  ·  ░\n\
                         \x20    5  ▒ [█]\n";
         assert_eq!(grids[0].text(1.0, Style::PLAIN), expected);
         assert_eq!(

@@ -158,7 +158,10 @@ fn draw_grid(grid: &Grid, largest: f64, id: &str, svg: &mut String) -> Drawn<()>
     let area = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
     area.fill(&PAPER)?;
     area.draw(&Text::new(title(id), (16, 14), font(24)))?;
-    let columns = if grid.kind.per_head() { "heads" } else { "the whole layer" };
+    let columns = match grid.kind.per_head() {
+        true => format!("{}s", grid.head),
+        false => "the whole layer".to_owned(),
+    };
     let subtitle = format!("{} blocks: score by layer and {columns}", grid.kind);
     area.draw(&Text::new(subtitle, (16, 42), font(17)))?;
     for head in (0..heads).filter(|_| grid.kind.per_head()) {

@@ -7,6 +7,7 @@
 use fewstep_core::{Block, Decision, Rules, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What is known about one task.
 ///
@@ -129,6 +130,10 @@ pub struct Which {
     /// The seed of the draw, if the rule was to draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// What the head in a name is, by kind, where query heads share keys and values: `query` or
+    /// `key-value`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub heads: BTreeMap<String, &'static str>,
     /// The names of the chosen blocks, in the order they were chosen.
     pub selected: Vec<String>,
     /// The scores of every candidate block; in JSON with `--full`.
@@ -307,6 +312,7 @@ fn which(seen: &Observation, (rules, decision): (&Rules, &Decision), full: bool)
         rule: from.rule.to_string(),
         budget: from.budget,
         seed: (from.rule == Selection::Random).then_some(rules.seed),
+        heads: BTreeMap::new(),
         selected: from.selected.iter().map(|&index| from.blocks[index].name.clone()).collect(),
         blocks: from.blocks.iter().zip(seen.geometry.blocks()).map(score).collect(),
     }

@@ -7,8 +7,10 @@ use crate::error::Error;
 use crate::report::{Passes, Prediction, Report, Which};
 use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
 use fewstep_engine::{
-    BlockId, Layout, Model, Observation, Outcome, Tape, Task, Update, choose_blocks,
+    BlockId, BlockKind, Config, Layout, Model, Observation, Outcome, Tape, Task, Update,
+    choose_blocks,
 };
+use std::collections::BTreeMap;
 
 /// The largest number of steps that may be asked for.
 pub const LONGEST_HORIZON: u32 = 100_000;
@@ -166,6 +168,7 @@ impl Session {
         };
         let reasons = (&self.rules, &decision);
         let mut report = Report::new(task, &seen, reasons, outcome.as_ref(), self.full)?;
+        report.which.heads = heads(self.model.config(), &self.blocks);
         if self.action == Action::Linear {
             report.prediction.adapted = report.prediction.linear;
         }
@@ -223,6 +226,7 @@ impl Session {
                 rule: "adapter".to_owned(),
                 budget: blocks.len(),
                 seed: None,
+                heads: heads(self.model.config(), &blocks),
                 selected: blocks.iter().map(ToString::to_string).collect(),
                 blocks: Vec::new(),
             },
@@ -230,6 +234,18 @@ impl Session {
             passes: Passes::from(tape.passes()),
         })
     }
+}
+
+/// What the heads of each kind of block are, if not every query head has keys and values of its own.
+fn heads(config: &Config, blocks: &[BlockId]) -> BTreeMap<String, &'static str> {
+    let shared = config.key_value_heads() < config.heads;
+    let kinds = blocks.iter().map(BlockId::kind).filter(|kind| shared && kind.per_head());
+    kinds
+        .map(|kind| match kind {
+            BlockKind::Value | BlockKind::Key => (kind.to_string(), "key-value"),
+            _ => (kind.to_string(), "query"),
+        })
+        .collect()
 }
 
 /// The only prediction of a tape, if it is a number.

@@ -148,6 +148,15 @@ fn how_far_line(how_far: &HowFar, adapt: bool, style: Style) -> String {
 }
 
 fn where_line(which: &Which) -> String {
+    let heads: Vec<String> =
+        which.heads.iter().map(|(kind, heads)| format!("{kind}: {heads} heads")).collect();
+    if heads.is_empty() {
+        return blocks_of(which);
+    }
+    format!("{} ({})", blocks_of(which), heads.join(", "))
+}
+
+fn blocks_of(which: &Which) -> String {
     let (count, selected) = (which.selected.len(), &which.selected);
     let all = count == which.blocks.len();
     if let ([first, .., last], true, true) = (&selected[..], all, count > NAMES) {

@@ -145,3 +145,39 @@ fn leave_one_out_prompts_are_ordered_as_asked() {
     assert_eq!(run(&ignored).status.code(), Some(2));
     assert!(support::said(&run(&ignored)).contains("'--adapter <PATH>' cannot be used with"));
 }
+
+/// Two examples, for models that know few words.
+const SHORT: &str = r#"{"id": "t", "template": "{x}={y}",
+    "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+    "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "0"}], "query": {"x": "4"}}"#;
+
+/// A task in one line, decided with a model in a GGUF file.
+fn decided(flags: &[&str]) -> String {
+    let model = support::root().join("fixtures/gguf/qwen2.gguf");
+    let mut words = vec!["decide", "-", "--model", model.to_str().unwrap()];
+    words.extend(flags);
+    printed(&run_with_input(&words, SHORT.replace('\n', " ").as_bytes()))
+}
+
+#[test]
+fn reports_say_whose_heads_are_counted() {
+    let json: serde_json::Value =
+        serde_json::from_str(&decided(&["--blocks", "value,query,mlp-up@all", "--json"]))
+            .unwrap();
+    let expected = serde_json::json!({"query": "query", "value": "key-value"});
+    assert_eq!(json["which"]["heads"], expected);
+    let text = decided(&["--blocks", "value@all"]);
+    assert!(text.contains("(value: key-value heads)"), "{text}");
+    assert!(text.contains("(layer, key-value head)"), "{text}");
+    let plain = printed(&run(&["decide", "examples/digits.jsonl", "--json"]));
+    assert!(!plain.contains("key-value"), "every head has its own");
+}
+
+#[test]
+fn weights_give_the_same_answers_packed_or_not() {
+    let [packed, expanded] = [&["--json"][..], &["--json", "--expand"]].map(|flags| {
+        let report: serde_json::Value = serde_json::from_str(&decided(flags)).unwrap();
+        report["prediction"]["icl"].as_f64().unwrap()
+    });
+    assert!((packed - expanded).abs() < 1e-6, "{packed} and {expanded}");
+}

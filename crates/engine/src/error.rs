@@ -381,6 +381,53 @@ pub enum Error {
         block: usize,
     },
 
+    // Adapters.
+    /// A setting of an adapter that is not known and may change what it computes.
+    #[error("{}: {setting} is {found}, which is not understood; it must be null, false or absent",
+        file.display())]
+    UnknownSetting {
+        /// The file.
+        file: PathBuf,
+        /// The setting, as the file names it.
+        setting: String,
+        /// Its value, as JSON.
+        found: String,
+    },
+    /// A pattern for the names of matrices cannot be read.
+    #[error("{}: {setting} has the pattern {found:?}, which cannot be read; it must be a name or a \
+         plain regular expression", file.display())]
+    BadPattern {
+        /// The file.
+        file: PathBuf,
+        /// The setting, as the file names it.
+        setting: &'static str,
+        /// The pattern.
+        found: String,
+    },
+    /// A tensor of an adapter that is no factor of a matrix of the model.
+    #[error("{}: tensor {tensor:?} is no part of an adapter for this model; it must be \
+         base_model.model., {allowed}, and .lora_A.weight or .lora_B.weight: embeddings, norms \
+         and biases are not adapted", file.display())]
+    NotAdaptable {
+        /// The file.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The matrices that the model has, in words.
+        allowed: String,
+    },
+    /// An update could not be written as a product.
+    #[error(
+        "the factors of the update differ from it by {residual:e}, and {allowed:e} is \
+         allowed; save it in another format than an adapter of low rank"
+    )]
+    NotFactorised {
+        /// The norm of the difference.
+        residual: f64,
+        /// The largest norm that is accepted.
+        allowed: f64,
+    },
+
     // The model hub.
     /// A model that is neither a directory nor a file nor can be an id on the hub.
     #[error(

@@ -7,10 +7,10 @@
 
 mod config;
 mod encoding;
-mod header;
+pub(crate) mod header;
 mod matrix;
 mod metadata;
-mod names;
+pub(crate) mod names;
 mod tokenizer;
 
 use crate::config::Config;
@@ -21,7 +21,8 @@ use crate::weights;
 pub use encoding::Encoding;
 use header::{Header, Tensor};
 pub use matrix::QuantisedMatrix;
-use matrix::{RowOrder, Store};
+pub(crate) use matrix::RowOrder;
+use matrix::Store;
 use metadata::Metadata;
 use names::{Rows, target};
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 //! [`Network`] then runs forward over a [`Layout`] and remembers on a [`Tape`] what derivatives
 //! need. [`Model`] puts these together: it observes tasks and acts on them.
 
+mod adapter;
 mod attention;
 mod blocks;
 mod config;

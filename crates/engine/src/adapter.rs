@@ -1,0 +1,222 @@
+//! Updates in the forms that other tools load: per matrix of the model, two narrow factors.
+//!
+//! In: an [`Update`]. Out: a PEFT LoRA adapter ([`Update::save_peft`]) or one for llama.cpp
+//! ([`Update::save_lora_gguf`]); and [`Update::load_peft`] the other way. Every block becomes a
+//! product of low rank, and the products of the blocks of one matrix are put side by side. What
+//! a file calls a matrix may hold several of the engine's: GPT-2 keeps queries, keys and values
+//! in one.
+
+mod factorise;
+mod lora_gguf;
+mod peft;
+mod peft_config;
+
+use crate::blocks::{BlockId, BlockKind, block_size};
+use crate::config::{Config, Family};
+use crate::error::Error;
+use crate::parameters::prefix;
+use crate::update::Update;
+use crate::weights::check_finite;
+use factorise::factorise;
+use std::ops::Range;
+use std::path::Path;
+
+/// A matrix of a layer as files have it.
+#[derive(Debug, PartialEq, Eq)]
+struct Module {
+    /// Its name within the layer of a checkpoint.
+    name: &'static str,
+    /// Its name within the layer of a GGUF file.
+    gguf: &'static str,
+    /// The engine's matrices in it, whose outputs stand side by side.
+    kinds: &'static [BlockKind],
+}
+
+const GPT2: [Module; 4] = [
+    Module {
+        name: "attn.c_attn",
+        gguf: "attn_qkv",
+        kinds: &[BlockKind::Query, BlockKind::Key, BlockKind::Value],
+    },
+    Module { name: "attn.c_proj", gguf: "attn_output", kinds: &[BlockKind::Output] },
+    Module { name: "mlp.c_fc", gguf: "ffn_up", kinds: &[BlockKind::MlpUp] },
+    Module { name: "mlp.c_proj", gguf: "ffn_down", kinds: &[BlockKind::MlpDown] },
+];
+
+const LLAMA: [Module; 7] = [
+    Module { name: "self_attn.q_proj", gguf: "attn_q", kinds: &[BlockKind::Query] },
+    Module { name: "self_attn.k_proj", gguf: "attn_k", kinds: &[BlockKind::Key] },
+    Module { name: "self_attn.v_proj", gguf: "attn_v", kinds: &[BlockKind::Value] },
+    Module { name: "self_attn.o_proj", gguf: "attn_output", kinds: &[BlockKind::Output] },
+    Module { name: "mlp.gate_proj", gguf: "ffn_gate", kinds: &[BlockKind::MlpGate] },
+    Module { name: "mlp.up_proj", gguf: "ffn_up", kinds: &[BlockKind::MlpUp] },
+    Module { name: "mlp.down_proj", gguf: "ffn_down", kinds: &[BlockKind::MlpDown] },
+];
+
+/// The matrices of a layer.
+fn modules(config: &Config) -> &'static [Module] {
+    match config.family {
+        Family::Gpt2 => &GPT2,
+        Family::Llama(_) => &LLAMA,
+    }
+}
+
+/// What the layers of a checkpoint are called.
+fn layers_name(config: &Config) -> &'static str {
+    match config.family {
+        Family::Gpt2 => "h",
+        Family::Llama(_) => "layers",
+    }
+}
+
+impl Module {
+    /// Number of inputs and outputs.
+    fn shape(&self, config: &Config) -> (usize, usize) {
+        let outputs = self.kinds.iter().map(|&kind| config.shape(kind).1).sum();
+        (config.shape(self.kinds[0]).0, outputs)
+    }
+
+    /// The engine's matrices in it, each with its first output.
+    fn parts(&self, config: &Config) -> impl Iterator<Item = (BlockKind, usize)> {
+        self.kinds.iter().scan(0, |next, &kind| {
+            let first = *next;
+            *next += config.shape(kind).1;
+            Some((kind, first))
+        })
+    }
+
+    /// Its path from the top of the model, such as `transformer.h.3.attn.c_attn`.
+    fn path(&self, config: &Config, layer: usize) -> String {
+        format!("{}{}.{layer}.{}", prefix(config), layers_name(config), self.name)
+    }
+}
+
+/// The blocks that one of the engine's matrices consists of.
+fn blocks_of(config: &Config, kind: BlockKind, layer: usize) -> Vec<BlockId> {
+    match config.heads_of(kind) {
+        None => BlockId::of_layer(kind, layer).into_iter().collect(),
+        Some(heads) => {
+            (0..heads).filter_map(|head| BlockId::of_head(kind, layer, head)).collect()
+        }
+    }
+}
+
+/// A change of some inputs and outputs of a matrix as a product of two narrow ones.
+#[derive(Debug)]
+struct LowRank {
+    inputs: Range<usize>,
+    outputs: Range<usize>,
+    rank: usize,
+    /// `[inputs, rank]`.
+    first: Vec<f32>,
+    /// `[rank, outputs]`.
+    second: Vec<f32>,
+}
+
+/// The change of a whole matrix as two factors, in the order in which files keep them.
+#[derive(Debug)]
+struct Pair {
+    layer: usize,
+    module: &'static Module,
+    rank: usize,
+    /// `[rank, inputs]`, `lora_A` in files.
+    first: Vec<f32>,
+    /// `[outputs, rank]`, `lora_B` in files.
+    second: Vec<f32>,
+}
+
+impl Pair {
+    /// The factors of parts side by side.
+    fn new(config: &Config, layer: usize, module: &'static Module, parts: &[LowRank]) -> Self {
+        // first [rank, inputs], second [outputs, rank]
+        let (inputs, outputs) = module.shape(config);
+        let rank = parts.iter().map(|part| part.rank).sum();
+        let mut first = vec![0.0; rank * inputs];
+        let mut second = vec![0.0; outputs * rank];
+        let mut start = 0;
+        for part in parts {
+            let width = part.outputs.len();
+            for direction in 0..part.rank {
+                let place = start + direction;
+                for (from, input) in part.inputs.clone().enumerate() {
+                    first[place * inputs + input] = part.first[from * part.rank + direction];
+                }
+                for (from, output) in part.outputs.clone().enumerate() {
+                    second[output * rank + place] = part.second[direction * width + from];
+                }
+            }
+            start += part.rank;
+        }
+        Self { layer, module, rank, first, second }
+    }
+}
+
+impl Update<f32> {
+    /// The matrices that the update changes, each as two factors; `file` is for messages.
+    ///
+    /// Matrices whose change is zero are left out. If all are, one with a factor of rank 1 that
+    /// is zero stands for them, since an adapter must have something to adapt.
+    fn pairs(&self, file: &Path, config: &Config) -> Result<Vec<Pair>, Error> {
+        let mut pairs = Vec::new();
+        for layer in 0..config.layers {
+            for module in modules(config) {
+                let parts = self.parts(file, config, layer, module)?;
+                if parts.iter().any(|part| part.rank > 0) {
+                    pairs.push(Pair::new(config, layer, module, &parts));
+                }
+            }
+        }
+        if let (true, Some((block, _))) = (pairs.is_empty(), self.blocks.first()) {
+            let has = |module: &&Module| module.kinds.contains(&block.kind());
+            let module = modules(config).iter().find(has);
+            let module = module.expect("every kind of block is part of a module");
+            let ((inputs, outputs), layer) = (module.shape(config), block.layer());
+            let (first, second) = (vec![0.0; inputs], vec![0.0; outputs]);
+            pairs.push(Pair { layer, module, rank: 1, first, second });
+        }
+        Ok(pairs)
+    }
+
+    /// The parts of a matrix's change, one per block.
+    fn parts(
+        &self,
+        file: &Path,
+        config: &Config,
+        layer: usize,
+        module: &Module,
+    ) -> Result<Vec<LowRank>, Error> {
+        let mut parts = Vec::new();
+        for (kind, start) in module.parts(config) {
+            for (block, change) in &self.blocks {
+                if (block.layer(), block.kind()) != (layer, kind) {
+                    continue;
+                }
+                let (found, expected) = (change.len(), block_size(config, block));
+                if found != expected {
+                    return Err(Error::SizeMismatch { quantity: "update", found, expected });
+                }
+                check_finite(file, &block.to_string(), change)?;
+                let (inputs, columns) = block.place(config);
+                let outputs = start + columns.start..start + columns.end;
+                parts.push(factorise(change, inputs, outputs)?);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The blocks of an update that are not zero, or the first one if all are.
+    fn without_zeros(mut blocks: Vec<(BlockId, Vec<f32>)>) -> Result<Self, Error> {
+        blocks.sort_by_key(|(block, _)| *block);
+        let zero = |change: &[f32]| change.iter().all(|value| value.abs() == 0.0);
+        let kept = blocks.iter().any(|(_, change)| !zero(change));
+        if kept {
+            blocks.retain(|(_, change)| !zero(change));
+        } else {
+            blocks.truncate(1);
+        }
+        match blocks.is_empty() {
+            true => Err(Error::Empty { quantity: "adapter" }),
+            false => Ok(Self { blocks }),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! LoRA adapters as the Python package PEFT writes and reads them.
+//!
+//! A directory with `adapter_config.json` and `adapter_model.safetensors`, in which a matrix has
+//! the tensors `base_model.model.PATH.lora_A.weight` (`[rank, inputs]`) and `….lora_B.weight`
+//! (`[outputs, rank]`). A file is not trusted: shapes are checked before memory is taken.
+
+use super::peft_config::{self, Settings};
+use super::{Module, blocks_of, layers_name, modules};
+use crate::blocks::BlockId;
+use crate::config::Config;
+use crate::error::Error;
+use crate::files;
+use crate::matrix::{Order, for_block};
+use crate::network::Network;
+use crate::ops::{View, ViewMut, Write, product};
+use crate::parameters::{Precision, Stored, prefix};
+use crate::update::Update;
+use crate::weights::{self, Weights, check_finite};
+use safetensors::serialize;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+const CONFIG: &str = "adapter_config.json";
+const WEIGHTS: &str = "adapter_model.safetensors";
+const START: &str = "base_model.model.";
+const FIRST: &str = ".lora_A.weight";
+const SECOND: &str = ".lora_B.weight";
+
+impl Update<f32> {
+    /// Writes the update of a model as a PEFT LoRA adapter into an existing directory.
+    ///
+    /// The adapter is the update, not an approximation: each matrix gets the rank that its change
+    /// has in single precision, which is at most the width of a head for every head that moved.
+    /// Matrices that did not move are left out. `base` is what users call the model, a hub id or a
+    /// directory, for tools that load it by that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchBlock`] or [`Error::SizeMismatch`] if it belongs to another model,
+    /// [`Error::WeightNotFinite`] if a change is not finite, [`Error::NotFactorised`] if it cannot
+    /// be written as a product, [`Error::File`] if a file cannot be written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let update = Update::zeros(&model, &choose_blocks("value@all", &config)?)?;
+    /// let refused = update.save_peft("no such directory".as_ref(), &model, Some("gpt2"));
+    /// assert!(matches!(refused, Err(Error::File { action: "write", .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn save_peft(
+        &self,
+        directory: &Path,
+        model: &Network<f32>,
+        base: Option<&str>,
+    ) -> Result<(), Error> {
+        let (config, file) = (model.config(), directory.join(WEIGHTS));
+        let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
+        model.check_blocks(&names)?;
+        let pairs = self.pairs(&file, config)?;
+        let mut tensors = Vec::with_capacity(2 * pairs.len());
+        for pair in &pairs {
+            let path = pair.module.path(config, pair.layer);
+            let (inputs, outputs) = pair.module.shape(config);
+            for (end, shape, values) in [
+                (FIRST, vec![pair.rank, inputs], &pair.first),
+                (SECOND, vec![outputs, pair.rank], &pair.second),
+            ] {
+                let (values, precision) = (Cow::Borrowed(&values[..]), Precision::Single);
+                tensors
+                    .push((format!("{START}{path}{end}"), Stored { shape, values, precision }));
+            }
+        }
+        let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        let bytes = serialize(tensors, Some(metadata.into_iter().collect()))
+            .expect("every tensor is valid by itself");
+        files::write(&file, &bytes)?;
+        let json = peft_config::json(config, &pairs, base);
+        files::write(&directory.join(CONFIG), json.as_bytes())
+    }
+
+    /// Reads a PEFT LoRA adapter as an update of a model's matrices.
+    ///
+    /// Any adapter of the matrices in a model's layers is read, with its scaling (`lora_alpha`,
+    /// `use_rslora`) and with ranks and scalings of single matrices. Blocks that it leaves as they
+    /// are do not become part of the update. The files must not be changed while they are read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`], [`Error::FileTooLarge`] or [`Error::Json`] if the files cannot be read;
+    /// [`Error::Unsupported`], [`Error::UnknownSetting`] or [`Error::BadPattern`] for an adapter
+    /// of a kind that is not implemented, such as one with DoRA, biases or whole modules;
+    /// [`Error::SizeOutOfRange`] for a rank of 0 or beyond reason; [`Error::NotAdaptable`] for a
+    /// tensor that is no factor of one of the model's matrices, [`Error::DuplicateTensor`] or
+    /// [`Error::MissingTensor`] for a factor that is there twice or not at all;
+    /// [`Error::Empty`] without any, and those of [`Weights::from_bytes`] and [`Weights::tensor`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+    /// # let directory = std::path::Path::new(folder).join("gpt2-plain");
+    /// # let config = Config::load(&directory)?;
+    /// # let model: Network = Network::new(&config, Parameters::load(&directory, &config)?)?;
+    /// # let adapter = std::path::Path::new(folder).join("adapters/gpt2-plain");
+    /// let update = Update::load_peft(&adapter, &model)?;
+    /// assert_eq!(update.blocks()[0].0.to_string(), "value.0.0");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn load_peft(directory: &Path, model: &Network<f32>) -> Result<Self, Error> {
+        let (config, file) = (model.config(), directory.join(WEIGHTS));
+        let settings = Settings::read(&directory.join(CONFIG))?;
+        let (opened, length) = files::open(&file)?;
+        if length == 0 {
+            // An empty file cannot be mapped.
+            return Weights::of_file(&file, &[]).and(Err(Error::Empty { quantity: "adapter" }));
+        }
+        let map = weights::map(&opened).map_err(files::refused(&file, "read"))?;
+        let weights = Weights::of_file(&file, &map)?;
+        let mut blocks = Vec::new();
+        for ((layer, module), path) in adapted(&file, &weights, config)? {
+            let module = &modules(config)[module];
+            let (rank, scale) = settings.of(&directory.join(CONFIG), &path)?;
+            let change = dense(&weights, config, (module, &path), (rank, scale))?;
+            check_finite(&file, &format!("{START}{path}"), &change)?;
+            blocks.extend(cut(&change, config, layer, module));
+        }
+        Self::without_zeros(blocks)
+    }
+}
+
+/// The modules that an adapter has tensors for: by layer and number, with the path in the file.
+fn adapted(
+    file: &Path,
+    weights: &Weights<'_>,
+    config: &Config,
+) -> Result<BTreeMap<(usize, usize), String>, Error> {
+    let mut found: BTreeMap<(usize, usize), String> = BTreeMap::new();
+    for name in weights.names() {
+        let path = name
+            .strip_prefix(START)
+            .and_then(|rest| rest.strip_suffix(FIRST).or_else(|| rest.strip_suffix(SECOND)));
+        let place = path.and_then(|path| place(path, config));
+        let (Some(path), Some(place)) = (path, place) else {
+            let (file, tensor) = (file.to_path_buf(), name.to_owned());
+            return Err(Error::NotAdaptable { file, tensor, allowed: allowed(config) });
+        };
+        let other = found.entry(place).or_insert_with(|| path.to_owned());
+        if other != path {
+            let (first, second) = (file.to_path_buf(), file.to_path_buf());
+            return Err(Error::DuplicateTensor { tensor: name.to_owned(), first, second });
+        }
+    }
+    Ok(found)
+}
+
+/// The layer and the number of the module that a path leads to, with or without the prefix of a
+/// model's body.
+fn place(path: &str, config: &Config) -> Option<(usize, usize)> {
+    let bare = path.strip_prefix(prefix(config)).unwrap_or(path);
+    let rest = bare.strip_prefix(layers_name(config))?.strip_prefix('.')?;
+    let (number, name) = rest.split_once('.')?;
+    let layer: usize = number.parse().ok()?;
+    let module = modules(config).iter().position(|module| module.name == name)?;
+    (layer < config.layers && layer.to_string() == number).then_some((layer, module))
+}
+
+/// The paths of a model's matrices, in words.
+fn allowed(config: &Config) -> String {
+    let names: Vec<&str> = modules(config).iter().map(|module| module.name).collect();
+    let (start, last) =
+        (format!("{}{}", prefix(config), layers_name(config)), config.layers - 1);
+    format!("{start}. with a layer from 0 to {last}, one of {}", names.join(", "))
+}
+
+/// `scale · Aᵀ Bᵀ`: the change of a module, `[inputs, outputs]`.
+fn dense(
+    weights: &Weights<'_>,
+    config: &Config,
+    (module, path): (&Module, &str),
+    (rank, scale): (usize, f64),
+) -> Result<Vec<f32>, Error> {
+    let (inputs, outputs) = module.shape(config);
+    let first = weights.tensor(&format!("{START}{path}{FIRST}"), &[rank, inputs])?;
+    let second = weights.tensor(&format!("{START}{path}{SECOND}"), &[outputs, rank])?;
+    let mut change = vec![0.0; inputs * outputs];
+    #[allow(clippy::cast_possible_truncation, reason = "weights are in single precision")]
+    let scale = scale as f32;
+    product(
+        Write::Over,
+        ViewMut::new(&mut change, inputs, outputs),
+        View::new(&first, rank, inputs).transposed(),
+        View::new(&second, outputs, rank).transposed(),
+        scale,
+    );
+    Ok(change)
+}
+
+/// The blocks of a module, each with its part of the change `[inputs, outputs]`.
+fn cut(
+    change: &[f32],
+    config: &Config,
+    layer: usize,
+    module: &Module,
+) -> Vec<(BlockId, Vec<f32>)> {
+    let shape = module.shape(config);
+    let mut blocks = Vec::new();
+    for (kind, start) in module.parts(config) {
+        for block in blocks_of(config, kind, layer) {
+            let (rows, columns) = block.place(config);
+            let mut part = vec![0.0; rows.len() * columns.len()];
+            let columns = start + columns.start..start + columns.end;
+            for_block(shape, Order::InputsFirst, (rows, columns), |index, to| {
+                part[to] = change[index];
+            });
+            blocks.push((block, part));
+        }
+    }
+    blocks
+}

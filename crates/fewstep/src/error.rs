@@ -166,6 +166,18 @@ pub enum Error {
         /// The file that was looked for.
         file: PathBuf,
     },
+    /// A directory that an update would replace holds something else than such an update.
+    #[error(
+        "{} is there already and is no update of this kind: {name:?} makes the difference; remove \
+         the directory, or give --save-adapter another one",
+        directory.display()
+    )]
+    AdapterInTheWay {
+        /// The directory.
+        directory: PathBuf,
+        /// A file that only one of them has.
+        name: String,
+    },
     /// Updates are to be saved, but none are made.
     #[error(
         "--save-adapter {} has nothing to save with --dynamics linear, which makes no update; \

@@ -150,3 +150,179 @@ fn figures_are_drawn_for_every_task_whatever_its_id() {
         assert_eq!(dots, if name.contains("value") { 2 } else { 0 }, "{name}");
     }
 }
+
+/// Saves the updates of a file of tasks, for the model of a fixture, in a format.
+fn save(
+    name: &str,
+    model: &str,
+    format: &str,
+    directory: &std::path::Path,
+) -> Vec<serde_json::Value> {
+    let made = run(&[
+        "predict",
+        name,
+        "--model",
+        model,
+        "--json",
+        "--blocks",
+        "value,output,query,key,mlp-up,mlp-down@all",
+        "--horizon",
+        "20",
+        "--step-scale",
+        "0.5",
+        "--save-adapter",
+        directory.to_str().unwrap(),
+        "--adapter-format",
+        format,
+    ]);
+    assert!(made.status.success(), "{}", said(&made));
+    records(&printed(&made))
+}
+
+/// What the tool predicts with what it saved.
+fn apply(name: &str, flags: &[&str]) -> Vec<serde_json::Value> {
+    let applied = run(&[&["predict", name, "--json"], flags].concat());
+    assert!(applied.status.success(), "{}", said(&applied));
+    records(&printed(&applied))
+}
+
+fn names(directory: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[track_caller]
+fn assert_same(made: &serde_json::Value, again: &serde_json::Value, form: &str) {
+    let [a, b] = [
+        made["prediction"]["adapted"].as_f64().unwrap(),
+        again["prediction"][form].as_f64().unwrap(),
+    ];
+    assert!((a - b).abs() < ROUNDING, "{a} and {b}");
+    let plain = made["prediction"]["icl"].as_f64().unwrap();
+    assert!((a - plain).abs() > 10.0 * ROUNDING, "the update matters: {a} and {plain}");
+}
+
+/// For each family: a PEFT adapter per task, one for all tasks, and a merged model predict what
+/// was predicted when they were made.
+#[test]
+fn every_format_gives_the_prediction_that_it_gave() {
+    for model in ["fixtures/gpt2-plain", "fixtures/llama-plain", "fixtures/qwen2-biases"] {
+        let directory = tempfile::tempdir().unwrap();
+        let tasks = "fixtures/tasks.jsonl";
+        let peft = directory.path().join("new/peft");
+        let made = save(tasks, model, "peft", &peft);
+        assert_eq!(names(&peft), ["digits", "text", "words"]);
+        assert_eq!(
+            names(&peft.join("text")),
+            ["adapter_config.json", "adapter_model.safetensors"]
+        );
+        let settings = std::fs::read(peft.join("text/adapter_config.json")).unwrap();
+        let settings: serde_json::Value = serde_json::from_slice(&settings).unwrap();
+        assert_eq!(settings["base_model_name_or_path"], model);
+
+        let each = apply(tasks, &["--model", model, "--adapter", peft.to_str().unwrap()]);
+        let one = peft.join("words");
+        let one = apply(tasks, &["--model", model, "--adapter", one.to_str().unwrap()]);
+        for (made, each) in made.iter().zip(&each) {
+            assert_same(made, each, "adapted");
+            assert_eq!(each["which"]["rule"], "adapter");
+        }
+        assert_same(&made[1], &one[1], "adapted");
+        assert_ne!(one[0]["prediction"]["adapted"], each[0]["prediction"]["adapted"]);
+
+        let merged = directory.path().join("merged");
+        let made = save(tasks, model, "merged", &merged);
+        let folder = merged.join("digits");
+        let expected = ["config.json", "fewstep.json", "model.safetensors", "tokenizer.json"];
+        assert_eq!(names(&folder), expected);
+        let again = apply(tasks, &["--model", folder.to_str().unwrap(), "--horizon", "0"]);
+        assert_same(&made[0], &again[0], "icl");
+
+        let gguf = directory.path().join("gguf");
+        save(tasks, model, "gguf", &gguf);
+        assert_eq!(names(&gguf), ["digits.gguf", "text.gguf", "words.gguf"]);
+        assert_eq!(std::fs::read(gguf.join("text.gguf")).unwrap()[..4], *b"GGUF");
+    }
+}
+
+/// The built-in model has no name that other tools know, and an update of zeros is an adapter too.
+#[test]
+fn an_adapter_of_the_model_in_the_program_names_none() {
+    let (directory, name) = file_of(tasks(1).as_bytes());
+    let peft = directory.path().join("peft");
+    let path = peft.to_str().unwrap();
+    let flags = ["--horizon", "0", "--save-adapter", path, "--adapter-format", "peft"];
+    apply(&name, &flags);
+    let settings = std::fs::read(peft.join("t0/adapter_config.json")).unwrap();
+    let settings: serde_json::Value = serde_json::from_slice(&settings).unwrap();
+    assert_eq!(settings["base_model_name_or_path"], serde_json::Value::Null);
+    let applied = &apply(&name, &["--adapter", path])[0]["prediction"];
+    assert_eq!(applied["icl"], applied["adapted"]);
+}
+
+/// A directory of an earlier run is replaced, whole; one that holds anything else is left alone.
+#[test]
+fn a_directory_is_replaced_only_by_its_like() {
+    let (directory, name) = file_of(tasks(1).as_bytes());
+    let top = directory.path().join("saved");
+    let path = top.to_str().unwrap();
+    let flags = |horizon, format| {
+        ["--horizon", horizon, "--save-adapter", path, "--adapter-format", format]
+    };
+    let weights = top.join("t0/adapter_model.safetensors");
+    // What a run that was killed leaves behind is in nobody's way.
+    std::fs::create_dir_all(top.join(".t0.partial/rest")).unwrap();
+    std::fs::create_dir_all(top.join(".t0.old")).unwrap();
+    std::fs::create_dir(top.join("t0")).unwrap();
+    apply(&name, &flags("3", "peft"));
+    let first = std::fs::read(&weights).unwrap();
+    apply(&name, &flags("9", "peft"));
+    assert_ne!(std::fs::read(&weights).unwrap(), first);
+    assert_eq!(names(&top), ["t0"]);
+
+    // Another format, or a stranger's file: nothing is touched.
+    let before = std::fs::read(&weights).unwrap();
+    for (format, stray) in [("merged", None), ("peft", Some("notes.txt"))] {
+        if let Some(stray) = stray {
+            std::fs::write(top.join("t0").join(stray), "mine").unwrap();
+        }
+        let refused = run(&[&["predict", &name, "--json"], &flags("9", format)[..]].concat());
+        assert_eq!(refused.status.code(), Some(1));
+        let error = records(&printed(&refused))[0]["error"].as_str().unwrap().to_owned();
+        assert!(error.contains("t0 is there already and is no update of this kind"), "{error}");
+        assert!(stray.is_none_or(|stray| error.contains(stray)), "{error}");
+        assert_eq!(std::fs::read(&weights).unwrap(), before);
+        assert_eq!(names(&top), ["t0"]);
+    }
+}
+
+/// A model that this program did not merge is not replaced by one that it did.
+#[test]
+fn a_model_of_another_origin_is_left_alone() {
+    let (directory, name) = file_of(tasks(1).as_bytes());
+    let model = directory.path().join("t0");
+    std::fs::create_dir(&model).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        std::fs::copy(support::root().join("models/builtin").join(file), model.join(file))
+            .unwrap();
+    }
+    let before = std::fs::read(model.join("model.safetensors")).unwrap();
+    let path = directory.path().to_str().unwrap();
+    let flags = ["predict", &name, "--json", "--model", model.to_str().unwrap()];
+    let save = ["--save-adapter", path, "--adapter-format", "merged"];
+    let refused = run(&[&flags[..], &save].concat());
+    let error = records(&printed(&refused))[0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("fewstep.json"), "{error}");
+    assert_eq!(std::fs::read(model.join("model.safetensors")).unwrap(), before);
+}
+
+/// A format without a place to save to would be ignored, so it is refused.
+#[test]
+fn a_format_needs_a_directory() {
+    let refused = run(&["predict", "examples/digits.jsonl", "--adapter-format", "peft"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("--save-adapter <DIR>"), "{}", said(&refused));
+}

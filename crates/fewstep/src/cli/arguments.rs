@@ -1,5 +1,6 @@
 //! Flags and their texts.
 
+use crate::adapter::Format;
 use crate::builtin::BUILTIN;
 use crate::error::Error;
 use crate::pretraining::Recipe;
@@ -35,6 +36,7 @@ Examples:
   cat tasks.jsonl | fewstep predict - --horizon leave-one-out
   fewstep predict tasks.jsonl --model distilgpt2 --select query-aware --budget 8
   fewstep predict tasks.jsonl --save-adapter adapters
+  fewstep predict tasks.jsonl --save-adapter lora --adapter-format peft
   fewstep predict more.jsonl --adapter adapters/t1.safetensors";
 
 const DECIDE_EXAMPLES: &str = "\
@@ -85,10 +87,15 @@ pub(super) struct Predict {
     /// How an update is carried out: by steps in the model, or as the linear picture says
     #[arg(long, value_enum, default_value_t = Dynamics::Steps)]
     pub(super) dynamics: Dynamics,
-    /// Write each task's update to DIR/ID.safetensors
+    /// Write each task's update to DIR, named after its ID
     #[arg(long, value_name = "DIR")]
     pub(super) save_adapter: Option<PathBuf>,
-    /// Decide nothing: apply a saved update (a file, or a directory with one per id)
+    /// What an update is written as
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = AdapterFormat::Fewstep,
+        requires = "save_adapter")]
+    pub(super) adapter_format: AdapterFormat,
+    /// Decide nothing: apply a saved update (a file, a PEFT directory, or a directory with one
+    /// of them per id)
     #[arg(
         long,
         value_name = "PATH",
@@ -98,6 +105,30 @@ pub(super) struct Predict {
         ]
     )]
     pub(super) adapter: Option<PathBuf>,
+}
+
+/// What an update is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AdapterFormat {
+    /// DIR/ID.safetensors, which names every block
+    Fewstep,
+    /// DIR/ID/, a LoRA adapter for PEFT
+    Peft,
+    /// DIR/ID.gguf, a LoRA adapter for llama.cpp
+    Gguf,
+    /// DIR/ID/, the whole model with the update in it
+    Merged,
+}
+
+impl From<AdapterFormat> for Format {
+    fn from(format: AdapterFormat) -> Self {
+        match format {
+            AdapterFormat::Fewstep => Self::Fewstep,
+            AdapterFormat::Peft => Self::Peft,
+            AdapterFormat::Gguf => Self::Gguf,
+            AdapterFormat::Merged => Self::Merged,
+        }
+    }
 }
 
 /// How an update is carried out.

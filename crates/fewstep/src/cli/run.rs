@@ -4,8 +4,8 @@ use super::End;
 use super::arguments::{Dynamics, Predict, Shared};
 use super::progress::Bar;
 use super::sink::{Place, Sink};
-use crate::adapter::{self, Adapters};
-use crate::builtin;
+use crate::adapter::{self, Adapters, Saving};
+use crate::builtin::{self, BUILTIN};
 use crate::error::Error;
 use crate::figure;
 use crate::out::{Done, Out};
@@ -26,7 +26,7 @@ use std::time::Instant;
 pub(super) struct Work {
     session: Session,
     adapters: Option<Adapters>,
-    save: Option<PathBuf>,
+    save: Option<Saving>,
     figures: Option<PathBuf>,
     /// What a run before has answered.
     pub(super) done: Done,
@@ -44,7 +44,7 @@ pub(super) enum Answer {
 
 /// `fewstep predict`.
 pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
-    let Predict { shared, dynamics, save_adapter, adapter } = arguments;
+    let Predict { shared, dynamics, save_adapter, adapter_format, adapter } = arguments;
     if let (Dynamics::Linear, Some(directory)) = (dynamics, &save_adapter) {
         return Err(Error::NothingToSave { directory: directory.clone() });
     }
@@ -57,7 +57,12 @@ pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
         adapter.as_deref().map(|path| Adapters::open(path, session.model().network()));
     let adapters = adapters.transpose()?;
     save_adapter.as_deref().map_or(Ok(()), adapter::make_directory)?;
-    let work = Work { adapters, save: save_adapter, ..Work::new(session, &shared)? };
+    let save = save_adapter.map(|directory| Saving {
+        directory,
+        format: adapter_format.into(),
+        base: (shared.model != BUILTIN).then(|| shared.model.clone()),
+    });
+    let work = Work { adapters, save, ..Work::new(session, &shared)? };
     run(&shared, work, false)
 }
 
@@ -129,8 +134,8 @@ impl Work {
             return self.session.apply(task, &adapters.of(task, network)?);
         }
         let answer = self.session.answer(task)?;
-        if let (Some(directory), Some(update)) = (&self.save, &answer.update) {
-            adapter::save(directory, task, update, network)?;
+        if let (Some(saving), Some(update)) = (&self.save, &answer.update) {
+            saving.save(task, update, self.session.model())?;
         }
         if let Some(directory) = &self.figures {
             figure::draw(&answer.report, directory)?;

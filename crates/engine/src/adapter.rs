@@ -12,84 +12,14 @@ mod peft;
 mod peft_config;
 
 use crate::blocks::{BlockId, BlockKind, block_size};
-use crate::config::{Config, Family};
+use crate::config::Config;
 use crate::error::Error;
-use crate::parameters::prefix;
+use crate::modules::{Module, modules};
 use crate::update::Update;
 use crate::weights::check_finite;
 use factorise::factorise;
 use std::ops::Range;
 use std::path::Path;
-
-/// A matrix of a layer as files have it.
-#[derive(Debug, PartialEq, Eq)]
-struct Module {
-    /// Its name within the layer of a checkpoint.
-    name: &'static str,
-    /// Its name within the layer of a GGUF file.
-    gguf: &'static str,
-    /// The engine's matrices in it, whose outputs stand side by side.
-    kinds: &'static [BlockKind],
-}
-
-const GPT2: [Module; 4] = [
-    Module {
-        name: "attn.c_attn",
-        gguf: "attn_qkv",
-        kinds: &[BlockKind::Query, BlockKind::Key, BlockKind::Value],
-    },
-    Module { name: "attn.c_proj", gguf: "attn_output", kinds: &[BlockKind::Output] },
-    Module { name: "mlp.c_fc", gguf: "ffn_up", kinds: &[BlockKind::MlpUp] },
-    Module { name: "mlp.c_proj", gguf: "ffn_down", kinds: &[BlockKind::MlpDown] },
-];
-
-const LLAMA: [Module; 7] = [
-    Module { name: "self_attn.q_proj", gguf: "attn_q", kinds: &[BlockKind::Query] },
-    Module { name: "self_attn.k_proj", gguf: "attn_k", kinds: &[BlockKind::Key] },
-    Module { name: "self_attn.v_proj", gguf: "attn_v", kinds: &[BlockKind::Value] },
-    Module { name: "self_attn.o_proj", gguf: "attn_output", kinds: &[BlockKind::Output] },
-    Module { name: "mlp.gate_proj", gguf: "ffn_gate", kinds: &[BlockKind::MlpGate] },
-    Module { name: "mlp.up_proj", gguf: "ffn_up", kinds: &[BlockKind::MlpUp] },
-    Module { name: "mlp.down_proj", gguf: "ffn_down", kinds: &[BlockKind::MlpDown] },
-];
-
-/// The matrices of a layer.
-fn modules(config: &Config) -> &'static [Module] {
-    match config.family {
-        Family::Gpt2 => &GPT2,
-        Family::Llama(_) => &LLAMA,
-    }
-}
-
-/// What the layers of a checkpoint are called.
-fn layers_name(config: &Config) -> &'static str {
-    match config.family {
-        Family::Gpt2 => "h",
-        Family::Llama(_) => "layers",
-    }
-}
-
-impl Module {
-    /// Number of inputs and outputs.
-    fn shape(&self, config: &Config) -> (usize, usize) {
-        let outputs = self.kinds.iter().map(|&kind| config.shape(kind).1).sum();
-        (config.shape(self.kinds[0]).0, outputs)
-    }
-
-    /// The engine's matrices in it, each with its first output.
-    fn parts(&self, config: &Config) -> impl Iterator<Item = (BlockKind, usize)> {
-        self.kinds.iter().scan(0, |next, &kind| {
-            let first = *next;
-            *next += config.shape(kind).1;
-            Some((kind, first))
-        })
-    }
-
-    /// Its path from the top of the model, such as `transformer.h.3.attn.c_attn`.
-    fn path(&self, config: &Config, layer: usize) -> String {
-        format!("{}{}.{layer}.{}", prefix(config), layers_name(config), self.name)
-    }
-}
 
 /// The blocks that one of the engine's matrices consists of.
 fn blocks_of(config: &Config, kind: BlockKind, layer: usize) -> Vec<BlockId> {

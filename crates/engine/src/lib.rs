@@ -20,6 +20,7 @@ mod layout;
 mod matrix;
 mod memory;
 mod model;
+mod modules;
 mod network;
 mod observe;
 mod operator;

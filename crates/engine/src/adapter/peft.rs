@@ -4,13 +4,14 @@
 //! the tensors `base_model.model.PATH.lora_A.weight` (`[rank, inputs]`) and `….lora_B.weight`
 //! (`[outputs, rank]`). A file is not trusted: shapes are checked before memory is taken.
 
+use super::blocks_of;
 use super::peft_config::{self, Settings};
-use super::{Module, blocks_of, layers_name, modules};
 use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::matrix::{Order, for_block};
+use crate::modules::{Module, layers_name, modules};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
 use crate::parameters::{Precision, Stored, prefix};

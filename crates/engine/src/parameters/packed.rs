@@ -1,11 +1,12 @@
 //! The weights of a GGUF file one by one, the matrices still packed.
 
-use super::tensors::{UNEMBEDDING, full_name, layout, matrix_place, prefix};
+use super::tensors::{UNEMBEDDING, full_name, layout, prefix};
 use super::{Norm, Parameters};
 use crate::blocks::BlockKind;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::gguf::{Gguf, QuantisedMatrix};
+use crate::modules::{layers_name, module_of};
 use std::collections::BTreeSet;
 
 /// A GGUF file that holds all tensors of a model and no other.
@@ -96,17 +97,18 @@ impl<'a> PackedTensors<'a> {
         layer: usize,
         kind: BlockKind,
     ) -> Result<(QuantisedMatrix, Vec<f32>), Error> {
-        let (inputs, _) = self.config.shape(kind);
-        let place = matrix_place(self.config, layer, kind);
-        let weight = full_name(self.prefix, &format!("{}.weight", place.name));
-        let weight = self.gguf.matrix(&weight, [place.all_outputs, inputs])?;
+        let (module, first) = module_of(self.config, kind);
+        let (inputs, all) = module.shape(self.config);
+        let own = first..first + self.config.shape(kind).1;
+        let name = format!("{}.{layer}.{}", layers_name(self.config), module.name);
+        let weight = full_name(self.prefix, &format!("{name}.weight"));
+        let weight = self.gguf.matrix(&weight, [all, inputs])?;
         let bias = if self.config.has_bias(kind) {
-            let all = self.numbers(&format!("{}.bias", place.name), &[place.all_outputs])?;
-            all[place.outputs.clone()].to_vec()
+            self.numbers(&format!("{name}.bias"), &[all])?[own.clone()].to_vec()
         } else {
             Vec::new()
         };
-        Ok((weight.part(place.outputs), bias))
+        Ok((weight.part(own), bias))
     }
 }
 

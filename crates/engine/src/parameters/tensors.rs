@@ -4,8 +4,8 @@ use super::{Layer, Linear, Norm, Parameters};
 use crate::blocks::BlockKind;
 use crate::config::{Config, Family};
 use crate::error::Error;
+use crate::modules::{LLAMA, Module, modules};
 use std::borrow::Cow;
-use std::ops::Range;
 
 pub(crate) const UNEMBEDDING: &str = "lm_head.weight";
 
@@ -71,61 +71,6 @@ fn gpt2_layout(config: &Config) -> (Shapes, Shapes, Shapes) {
     (head, layer, tail)
 }
 
-/// The matrices of a layer of the Llama family, in the order of its files.
-const LLAMA_MATRICES: [(BlockKind, &str); 7] = [
-    (BlockKind::Query, "self_attn.q_proj"),
-    (BlockKind::Key, "self_attn.k_proj"),
-    (BlockKind::Value, "self_attn.v_proj"),
-    (BlockKind::Output, "self_attn.o_proj"),
-    (BlockKind::MlpGate, "mlp.gate_proj"),
-    (BlockKind::MlpUp, "mlp.up_proj"),
-    (BlockKind::MlpDown, "mlp.down_proj"),
-];
-
-/// The matrices of a layer of the GPT-2 family; three share a tensor, side by side.
-const GPT2_MATRICES: [(BlockKind, &str, usize); 6] = [
-    (BlockKind::Query, "attn.c_attn", 0),
-    (BlockKind::Key, "attn.c_attn", 1),
-    (BlockKind::Value, "attn.c_attn", 2),
-    (BlockKind::Output, "attn.c_proj", 0),
-    (BlockKind::MlpUp, "mlp.c_fc", 0),
-    (BlockKind::MlpDown, "mlp.c_proj", 0),
-];
-
-/// Where a matrix stands in a checkpoint.
-pub(crate) struct MatrixPlace {
-    /// Without prefix, and without `.weight` or `.bias`.
-    pub(crate) name: String,
-    /// Its outputs among all of the tensor.
-    pub(crate) outputs: Range<usize>,
-    pub(crate) all_outputs: usize,
-}
-
-/// The place of a matrix that the model has.
-pub(crate) fn matrix_place(config: &Config, layer: usize, kind: BlockKind) -> MatrixPlace {
-    let outputs = config.shape(kind).1;
-    let known = "every matrix of a family is listed";
-    match config.family {
-        Family::Gpt2 => {
-            let own = GPT2_MATRICES.into_iter().find(|(other, ..)| *other == kind);
-            let (_, name, part) = own.expect(known);
-            let parts =
-                GPT2_MATRICES.into_iter().filter(|(_, other, _)| *other == name).count();
-            MatrixPlace {
-                name: format!("h.{layer}.{name}"),
-                outputs: part * outputs..(part + 1) * outputs,
-                all_outputs: parts * outputs,
-            }
-        }
-        Family::Llama(_) => {
-            let own = LLAMA_MATRICES.into_iter().find(|(other, _)| *other == kind);
-            let (_, name) = own.expect(known);
-            let name = format!("layers.{layer}.{name}");
-            MatrixPlace { name, outputs: 0..outputs, all_outputs: outputs }
-        }
-    }
-}
-
 /// As [`gpt2_layout`].
 fn llama_layout(config: &Config) -> (Shapes, Shapes, Shapes) {
     let &Config { width, vocabulary, .. } = config;
@@ -134,7 +79,8 @@ fn llama_layout(config: &Config) -> (Shapes, Shapes, Shapes) {
         ("input_layernorm.weight".to_owned(), vec![width]),
         ("post_attention_layernorm.weight".to_owned(), vec![width]),
     ];
-    for (kind, name) in LLAMA_MATRICES {
+    for Module { name, kinds, .. } in modules(config) {
+        let kind = kinds[0];
         let (inputs, outputs) = config.shape(kind);
         layer.push((format!("{name}.weight"), vec![outputs, inputs]));
         if config.has_bias(kind) {
@@ -250,6 +196,11 @@ fn join(parts: [&Linear; 3], width: usize) -> Linear {
     }
 }
 
+/// The matrices of a layer of the Llama family, in the order of its files.
+fn llama_kinds() -> [BlockKind; LLAMA.len()] {
+    LLAMA.map(|module| module.kinds[0])
+}
+
 fn llama_layer(next: &mut impl FnMut() -> Vec<f32>, config: &Config) -> Layer {
     let mut norm = || Norm { scale: next(), shift: Vec::new() };
     let (attention_norm, mlp_norm) = (norm(), norm());
@@ -258,8 +209,7 @@ fn llama_layer(next: &mut impl FnMut() -> Vec<f32>, config: &Config) -> Layer {
         let bias = if config.has_bias(kind) { next() } else { Vec::new() };
         Linear { weight, bias }
     };
-    let [query, key, value, output, gate, mlp_up, mlp_down] =
-        LLAMA_MATRICES.map(|(kind, _)| linear(kind));
+    let [query, key, value, output, gate, mlp_up, mlp_down] = llama_kinds().map(&mut linear);
     let mlp_gate = Some(gate);
     Layer { attention_norm, query, key, value, output, mlp_norm, mlp_gate, mlp_up, mlp_down }
 }
@@ -268,7 +218,7 @@ fn llama_tensors<'a>(layer: &'a Layer, tensors: &mut Vec<Cow<'a, [f32]>>) {
     for norm in [&layer.attention_norm, &layer.mlp_norm] {
         tensors.push(Cow::Borrowed(&norm.scale));
     }
-    for linear in LLAMA_MATRICES.into_iter().filter_map(|(kind, _)| layer.linear(kind)) {
+    for linear in llama_kinds().into_iter().filter_map(|kind| layer.linear(kind)) {
         tensors.push(Cow::Borrowed(&linear.weight));
         if !linear.bias.is_empty() {
             tensors.push(Cow::Borrowed(&linear.bias));

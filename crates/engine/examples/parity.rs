@@ -42,7 +42,7 @@ fn compare<R: Real>(directory: &Path, reference: &Reference) -> BTreeMap<String,
     }
     all.extend(comparison::steps(&model, reference));
     if reference.floats.keys().any(|key| key.starts_with("gradient.")) {
-        let blocks = support::all_blocks(model.config());
+        let blocks = support::matrix_blocks(model.config());
         all.extend(comparison::gradients(&model, reference, &blocks));
     }
     largest(all)

@@ -1,9 +1,9 @@
 //! Which groups of weights an update may move: their names, and how people choose them.
 //!
-//! A block is a matrix of the model or the part of it that belongs to one attention head. Its
-//! name is `kind.layer.head` or, for the MLP, `kind.layer`, counted from 0. Where several query
-//! heads share keys and values, the head of a `value` or `key` block is the key-value head, that
-//! of a `query` or `output` block the query head.
+//! A block is a matrix of the model, the part of it that belongs to one attention head, or the
+//! norms of a layer. Its name is `kind.layer.head` or, where there is one per layer, `kind.layer`,
+//! counted from 0. Where several query heads share keys and values, the head of a `value` or `key`
+//! block is the key-value head, that of a `query` or `output` block the query head.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// The kind of matrix that a block is taken from.
+/// The kind of weights that a block moves.
 ///
 /// # Examples
 ///
@@ -40,6 +40,9 @@ pub enum BlockKind {
     MlpDown,
     /// The matrix into the gate of an MLP that has one.
     MlpGate,
+    /// Scale and, where there is one, shift of the two norms of a layer: that in front of
+    /// attention, then that in front of the MLP. The norm after the last layer is in no block.
+    Norm,
 }
 
 impl BlockKind {
@@ -50,7 +53,19 @@ impl BlockKind {
     /// ```
     /// assert_eq!(fewstep_engine::BlockKind::ALL[5].to_string(), "mlp-down");
     /// ```
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::Value,
+        Self::Output,
+        Self::Query,
+        Self::Key,
+        Self::MlpUp,
+        Self::MlpDown,
+        Self::MlpGate,
+        Self::Norm,
+    ];
+
+    /// The kinds of matrices that a layer has: the first ones, in the order of their declaration.
+    pub(crate) const MATRICES: [Self; 7] = [
         Self::Value,
         Self::Output,
         Self::Query,
@@ -59,6 +74,14 @@ impl BlockKind {
         Self::MlpDown,
         Self::MlpGate,
     ];
+
+    /// The kind of matrix that blocks of this kind move, if they move one.
+    pub(crate) fn matrix(self) -> Option<Self> {
+        match self {
+            Self::Norm => None,
+            matrix => Some(matrix),
+        }
+    }
 
     /// Whether there is one block per head.
     ///
@@ -71,7 +94,7 @@ impl BlockKind {
     /// ```
     #[must_use]
     pub fn per_head(self) -> bool {
-        !matches!(self, Self::MlpUp | Self::MlpDown | Self::MlpGate)
+        matches!(self, Self::Value | Self::Output | Self::Query | Self::Key)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -83,6 +106,7 @@ impl BlockKind {
             Self::MlpUp => "mlp-up",
             Self::MlpDown => "mlp-down",
             Self::MlpGate => "mlp-gate",
+            Self::Norm => "norm",
         }
     }
 }
@@ -137,7 +161,7 @@ impl BlockId {
         kind.per_head().then_some(Self { kind, layer, head: Some(head) })
     }
 
-    /// A whole MLP matrix, or `None` for a kind that is split by head.
+    /// The block of a whole layer, or `None` for a kind that is split by head.
     ///
     /// # Examples
     ///
@@ -152,7 +176,7 @@ impl BlockId {
         (!kind.per_head()).then_some(Self { kind, layer, head: None })
     }
 
-    /// The kind of matrix.
+    /// The kind of weights.
     ///
     /// # Examples
     ///
@@ -195,7 +219,7 @@ impl BlockId {
         self.head
     }
 
-    /// The rows and columns of the matrix `[in, out]` that the block takes.
+    /// The rows and columns of the matrix `[in, out]` that the block takes; norms are one row.
     pub(crate) fn place(&self, config: &Config) -> (Range<usize>, Range<usize>) {
         let ((inputs, outputs), head_width) = (config.shape(self.kind), config.head_width());
         match self.head {
@@ -373,7 +397,7 @@ mod tests {
         for kind in BlockKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        for choice in ["value,output,query,key,mlp-up,mlp-down,mlp-gate@all", "key@1..3"] {
+        for choice in ["value,output,query,key,mlp-up,mlp-down,mlp-gate,norm@all", "key@1..3"] {
             for block in choose_blocks(choice, &config(11, 12, true)).unwrap() {
                 assert_eq!(block.to_string().parse(), Ok(block));
             }
@@ -425,8 +449,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named_in_the_error() {
-        for name in ["value.1", "mlp-up.1.2", "value", "value.x.1", "value.1.2.3", "value.01.0"]
-        {
+        let names = ["value.1", "mlp-up.1.2", "norm.1.2", "value", "value.x.1", "value.1.2.3"];
+        for name in names.into_iter().chain(["value.01.0"]) {
             let refused = name.parse::<BlockId>();
             assert_eq!(refused, Err(Error::BadBlockName { found: name.to_owned() }));
         }

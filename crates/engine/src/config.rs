@@ -260,7 +260,9 @@ impl Config {
         match kind {
             BlockKind::Value | BlockKind::Key => Some(self.key_value_heads()),
             BlockKind::Output | BlockKind::Query => Some(self.heads),
-            BlockKind::MlpUp | BlockKind::MlpDown | BlockKind::MlpGate => None,
+            BlockKind::MlpUp | BlockKind::MlpDown | BlockKind::MlpGate | BlockKind::Norm => {
+                None
+            }
         }
     }
 
@@ -274,7 +276,7 @@ impl Config {
         self.key_value_heads() * self.head_width()
     }
 
-    /// Number of inputs and outputs of a matrix.
+    /// Number of inputs and outputs of a matrix; norms are one row of numbers.
     pub(crate) fn shape(&self, kind: BlockKind) -> (usize, usize) {
         match kind {
             BlockKind::Value | BlockKind::Key => (self.width, self.key_value_width()),
@@ -282,10 +284,19 @@ impl Config {
             BlockKind::Output => (self.attention_width(), self.width),
             BlockKind::MlpUp | BlockKind::MlpGate => (self.width, self.inner),
             BlockKind::MlpDown => (self.inner, self.width),
+            BlockKind::Norm => (1, 2 * (self.width + self.shift_width())),
         }
     }
 
-    /// Whether a layer has a matrix of this kind.
+    /// Numbers of a norm's shift; 0 if it has none.
+    pub(crate) fn shift_width(&self) -> usize {
+        match self.norm_kind() {
+            NormKind::Deviation => self.width,
+            NormKind::MeanSquare => 0,
+        }
+    }
+
+    /// Whether a layer has weights of this kind.
     pub(crate) fn has(&self, kind: BlockKind) -> bool {
         kind != BlockKind::MlpGate || self.gated()
     }

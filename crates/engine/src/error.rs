@@ -887,7 +887,7 @@ pub enum Error {
     /// A kind of block that does not exist.
     #[error(
         "block kind {found:?} is unknown; it must be one of value, output, query, key, mlp-up, \
-         mlp-down, mlp-gate"
+         mlp-down, mlp-gate, norm"
     )]
     UnknownKind {
         /// What was given.
@@ -922,7 +922,7 @@ pub enum Error {
     /// A block's name cannot be read.
     #[error(
         "block {found:?} cannot be read; write kind.layer.head such as value.5.3, or \
-         kind.layer for mlp-up, mlp-down and mlp-gate"
+         kind.layer for mlp-up, mlp-down, mlp-gate and norm"
     )]
     BadBlockName {
         /// What was given.

@@ -17,12 +17,14 @@ pub(crate) use buffers::{AdjointScratch, LayerAdjoints, LayerSizes, LayerTape, S
 
 use crate::attention::{AttentionPlan, Heads};
 use crate::blocks::BlockKind;
-use crate::network::{KINDS, LayerWeights, Network, Overlay};
+use crate::network::{KINDS, Network, Overlay};
 use crate::ops::{
-    Normalised, Write, add, affine, gated_silu, gelu, norm_adjoint, normalise, scale_by,
+    NormWeights, Normalised, Write, add, affine, gated_silu, gelu, norm_adjoint,
+    norm_weights_adjoint, normalise, scale_by,
 };
 use crate::real::Real;
 use crate::rotary::{Rotations, Turn};
+use std::ops::Range;
 
 /// What of a layer's attention is still valid from the last run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,11 +46,21 @@ pub(crate) struct LayerPass<'a, R> {
     /// The position of every row, and what positions do to queries and keys if they are rotary.
     pub(crate) positions: &'a [usize],
     pub(crate) rotations: Option<&'a Rotations<R>>,
+    pub(crate) sums: &'a Sums,
+}
+
+/// Which rows the adjoint of a norm's weights is summed over: all, or each sequence's.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    pub(crate) rows: Vec<Range<usize>>,
+    /// Where each sequence has one row.
+    pub(crate) readouts: Vec<Range<usize>>,
 }
 
 impl<R: Real> LayerPass<'_, R> {
-    fn weights(&self) -> &LayerWeights<R> {
-        &self.model.layers[self.layer]
+    /// In front of attention and of the MLP.
+    fn norms(&self) -> [&NormWeights<R>; 2] {
+        self.model.norms(self.overlay, self.layer)
     }
 
     fn width(&self) -> usize {
@@ -124,11 +136,7 @@ impl<R: Real> LayerPass<'_, R> {
             normalise(stream, (self.model.config().norm_kind(), width), epsilon, kept);
         }
         if !(valid.queries && valid.keys && valid.values) {
-            affine(
-                &tape.attention_normalised,
-                &self.weights().attention_norm,
-                &mut scratch.normed,
-            );
+            affine(&tape.attention_normalised, self.norms()[0], &mut scratch.normed);
         }
         let asked = self.asked();
         if !valid.queries {
@@ -174,7 +182,7 @@ impl<R: Real> LayerPass<'_, R> {
         let kind = (config.norm_kind(), width);
         normalise(stream, kind, R::of(config.norm_epsilon), kept);
         let normed = &mut scratch.normed[..asked * width];
-        affine(&tape.mlp_normalised[..asked * width], &self.weights().mlp_norm, normed);
+        affine(&tape.mlp_normalised[..asked * width], self.norms()[1], normed);
         let slopes = &mut tape.slopes[..asked * config.inner];
         self.project(BlockKind::MlpUp, normed, slopes);
         let activated = if tape.activated.is_empty() {
@@ -230,7 +238,9 @@ impl<R: Real> LayerPass<'_, R> {
             self.back(Write::Add, BlockKind::MlpGate, gate, normed);
         }
         let normalised = &tape.mlp_normalised[..asked * width];
-        let norm = (config.norm_kind(), &self.weights().mlp_norm.scale[..]);
+        let sums = if self.readouts.is_some() { &self.sums.readouts } else { &self.sums.rows };
+        self.keep_norm(&mut adjoints.norms, 1, sums, (normed, normalised));
+        let norm = (config.norm_kind(), &self.norms()[1].scale[..]);
         norm_adjoint(normed, norm, normalised, &tape.mlp_inverse[..asked], stream);
         keep(&mut adjoints.kept[BlockKind::Output as usize], stream);
         if depth > Depth::Output {
@@ -270,13 +280,12 @@ impl<R: Real> LayerPass<'_, R> {
         self.turn_keys(Turn::Back, keys);
     }
 
-    /// Adds the adjoint of the layer's input, through the first norm, to `stream [rows, width]`.
-    pub(crate) fn input_adjoint(
+    /// The adjoint of the first norm's output, left in `scratch`, and that of its weights.
+    pub(crate) fn normed_adjoint(
         &self,
         tape: &LayerTape<R>,
         adjoints: &mut LayerAdjoints<R>,
         scratch: &mut AdjointScratch<R>,
-        stream: &mut [R],
     ) {
         let (width, asked) = (self.width(), self.asked());
         let AdjointScratch { outputs, normed, gathered, .. } = scratch;
@@ -292,9 +301,38 @@ impl<R: Real> LayerPass<'_, R> {
                 scatter_add(gathered, rows, width, normed);
             }
         }
+        let factors = (&normed[..], &tape.attention_normalised[..]);
+        self.keep_norm(&mut adjoints.norms, 0, &self.sums.rows, factors);
+    }
+
+    /// Adds the adjoint of the layer's input, through the first norm, to `stream [rows, width]`,
+    /// after [`LayerPass::normed_adjoint`].
+    pub(crate) fn input_adjoint(
+        &self,
+        tape: &LayerTape<R>,
+        scratch: &mut AdjointScratch<R>,
+        stream: &mut [R],
+    ) {
         let (normalised, inverse) = (&tape.attention_normalised, &tape.attention_inverse);
-        let norm = (self.model.config().norm_kind(), &self.weights().attention_norm.scale[..]);
-        norm_adjoint(normed, norm, normalised, inverse, stream);
+        let norm = (self.model.config().norm_kind(), &self.norms()[0].scale[..]);
+        norm_adjoint(&mut scratch.normed, norm, normalised, inverse, stream);
+    }
+
+    /// Keeps the adjoint of the weights of a layer's first or second norm, if it is asked for,
+    /// from that of its output and from what it normalised, `[rows, width]` each.
+    fn keep_norm(
+        &self,
+        kept: &mut [R],
+        index: usize,
+        sums: &[Range<usize>],
+        (adjoint, normalised): (&[R], &[R]),
+    ) {
+        let (width, size) = (self.width(), self.model.config().shape(BlockKind::Norm).1);
+        for (sum, kept) in sums.iter().zip(kept.chunks_exact_mut(size)) {
+            let rows = sum.start * width..sum.end * width;
+            let part = &mut kept[index * size / 2..][..size / 2];
+            norm_weights_adjoint(&adjoint[rows.clone()], &normalised[rows], width, part);
+        }
     }
 }
 
@@ -306,6 +344,7 @@ pub(crate) enum Depth {
     Output,
     Value,
     Scores,
+    Norm,
     Input,
 }
 
@@ -318,6 +357,7 @@ impl Depth {
             BlockKind::Output => Self::Output,
             BlockKind::Value => Self::Value,
             BlockKind::Query | BlockKind::Key => Self::Scores,
+            BlockKind::Norm => Self::Norm,
         }
     }
 }

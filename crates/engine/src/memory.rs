@@ -164,8 +164,12 @@ fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: 
     for layer in lowest..config.layers {
         let (asked, _) = adjoint.asked(layer + 1 == config.layers);
         for kind in BlockKind::ALL.into_iter().filter(|&kind| needs(blocks, layer, kind)) {
-            let full = matches!(kind, BlockKind::Value | BlockKind::Key);
-            total += if full { adjoint.rows } else { asked } * config.shape(kind).1 as f64;
+            let rows = match kind {
+                BlockKind::Value | BlockKind::Key => adjoint.rows,
+                BlockKind::Norm => adjoint.sequences,
+                _ => asked,
+            };
+            total += rows * config.shape(kind).1 as f64;
         }
     }
     total
@@ -185,8 +189,11 @@ fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[Blo
         };
         let least = adjoint.sequences * own;
         let explicit = (least * common).min(least.max(EXPLICIT_BUFFER as f64));
-        let full = matches!(block.kind(), BlockKind::Value | BlockKind::Key);
-        let one_row_each = block.layer() + 1 == config.layers && !full;
+        let one_row_each = match block.kind() {
+            BlockKind::Value | BlockKind::Key => false,
+            BlockKind::Norm => true,
+            _ => block.layer() + 1 == config.layers,
+        };
         let (rows, longest) = if one_row_each {
             (adjoint.sequences, 1.0)
         } else {
@@ -196,7 +203,7 @@ fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[Blo
         let copies = match (block.kind(), one_row_each) {
             (BlockKind::Output | BlockKind::MlpDown, true) => 0.0,
             (BlockKind::Output | BlockKind::MlpDown, false) => rows,
-            (BlockKind::MlpUp | BlockKind::MlpGate, true) => rows,
+            (BlockKind::MlpUp | BlockKind::MlpGate | BlockKind::Norm, true) => rows,
             _ => forward.rows + rows,
         };
         largest = largest.max(copies * inputs + explicit.max(2.0 * longest * rows));

@@ -15,7 +15,7 @@ use crate::real::Real;
 use crate::update::Update;
 
 /// How many kinds of matrices there are.
-pub(crate) const KINDS: usize = BlockKind::ALL.len();
+pub(crate) const KINDS: usize = BlockKind::MATRICES.len();
 
 /// A linear layer; without a bias `bias` is empty, else `[out]`.
 #[derive(Debug)]
@@ -27,9 +27,9 @@ struct Linear<R> {
 /// The weights of one layer.
 #[derive(Debug)]
 pub(crate) struct LayerWeights<R> {
-    pub(crate) attention_norm: NormWeights<R>,
-    pub(crate) mlp_norm: NormWeights<R>,
-    /// In the order of [`BlockKind::ALL`].
+    attention_norm: NormWeights<R>,
+    mlp_norm: NormWeights<R>,
+    /// In the order of [`BlockKind::MATRICES`].
     matrices: [Option<Linear<R>>; KINDS],
 }
 
@@ -251,6 +251,19 @@ impl<R: Real> Network<R> {
     ) -> &'a Matrix<R> {
         overlay.get(layer, kind).unwrap_or_else(|| &self.layers[layer].linear(kind).weight)
     }
+
+    /// The norms of a layer, in front of attention and of the MLP, as updated.
+    pub(crate) fn norms<'a>(
+        &'a self,
+        overlay: &'a Overlay<R>,
+        layer: usize,
+    ) -> [&'a NormWeights<R>; 2] {
+        let own = &self.layers[layer];
+        match &overlay.norms[layer] {
+            None => [&own.attention_norm, &own.mlp_norm],
+            Some([attention, mlp]) => [attention, mlp],
+        }
+    }
 }
 
 impl Network<f32> {
@@ -352,18 +365,23 @@ fn norm<R: Real>(norm: Norm) -> NormWeights<R> {
     NormWeights { scale: R::of_weights(norm.scale), shift: R::of_weights(norm.shift) }
 }
 
-/// Copies of the matrices that an update touches, with the update added.
+/// Copies of the matrices and norms that an update touches, with the update added.
 #[derive(Debug)]
 pub(crate) struct Overlay<R> {
     /// By layer, then kind.
     matrices: Vec<Option<Matrix<R>>>,
+    /// By layer: in front of attention and of the MLP.
+    norms: Vec<Option<[NormWeights<R>; 2]>>,
 }
 
 impl<R: Real> Overlay<R> {
     /// The weights as they are.
     pub(crate) fn none(model: &Network<R>) -> Self {
-        let count = model.layers.len() * KINDS;
-        Self { matrices: std::iter::repeat_with(|| None).take(count).collect() }
+        let layers = model.layers.len();
+        Self {
+            matrices: std::iter::repeat_with(|| None).take(layers * KINDS).collect(),
+            norms: vec![None; layers],
+        }
     }
 
     /// The matrix with its update, if it has one.
@@ -374,8 +392,15 @@ impl<R: Real> Overlay<R> {
     /// `W + θ` for the blocks of an update.
     pub(crate) fn set(&mut self, model: &Network<R>, update: &Update<R>) {
         for (block, change) in &update.blocks {
-            let own = &model.layers[block.layer()].linear(block.kind()).weight;
-            let index = block.layer() * KINDS + block.kind() as usize;
+            let (layer, own) = (block.layer(), &model.layers[block.layer()]);
+            let Some(kind) = block.kind().matrix() else {
+                let (attention, mlp) = change.split_at(change.len() / 2);
+                let moved = [own.attention_norm.moved(attention), own.mlp_norm.moved(mlp)];
+                self.norms[layer] = Some(moved);
+                continue;
+            };
+            let own = &own.linear(kind).weight;
+            let index = layer * KINDS + kind as usize;
             let updated = self.matrices[index].get_or_insert_with(|| own.copy());
             updated.set_block(own, block.place(&model.config), change);
         }

@@ -261,6 +261,17 @@ pub(crate) struct NormWeights<R> {
     pub(crate) shift: Vec<R>,
 }
 
+impl<R: Real> NormWeights<R> {
+    /// With a change added, of the scale and then of the shift.
+    pub(crate) fn moved(&self, change: &[R]) -> Self {
+        let mut moved = self.clone();
+        let (scale, shift) = change.split_at(moved.scale.len());
+        add(&mut moved.scale, scale);
+        add(&mut moved.shift, shift);
+        moved
+    }
+}
+
 /// What the adjoint of a norm needs: `normalised [rows, width]`, `inverse [rows]`.
 pub(crate) struct Normalised<'a, R> {
     pub(crate) normalised: &'a mut [R],
@@ -334,6 +345,31 @@ pub(crate) fn norm_adjoint<R: Real>(
         let slope = dot(adjoint, normalised) / count;
         for ((target, &value), &x) in target.iter_mut().zip(&*adjoint).zip(normalised) {
             *target += inverse * (value - mean - x * slope);
+        }
+    }
+}
+
+/// The adjoint of a norm's scale and, where `target` has room for it, of its shift, summed over
+/// some rows: `adjoint` and `normalised` are `[rows, width]`.
+///
+/// ```text
+/// scale = Σ_t ȳ_t x̂_t,   shift = Σ_t ȳ_t
+/// ```
+pub(crate) fn norm_weights_adjoint<R: Real>(
+    adjoint: &[R],
+    normalised: &[R],
+    width: usize,
+    target: &mut [R],
+) {
+    target.fill(R::ZERO);
+    let (scale, shift) = target.split_at_mut(width);
+    let rows = adjoint.chunks_exact(width).zip(normalised.chunks_exact(width));
+    for (adjoint, normalised) in rows {
+        for ((target, &value), &x) in scale.iter_mut().zip(adjoint).zip(normalised) {
+            *target += value * x;
+        }
+        if !shift.is_empty() {
+            add(shift, adjoint);
         }
     }
 }

@@ -76,6 +76,15 @@ pub struct Layer {
     pub mlp_down: Linear,
 }
 
+impl Norm {
+    /// Adds a change of the scale and then of the shift.
+    pub(crate) fn add(&mut self, change: &[f32]) {
+        for (weight, change) in self.scale.iter_mut().chain(&mut self.shift).zip(change) {
+            *weight += change;
+        }
+    }
+}
+
 impl Layer {
     /// The matrix that blocks of a kind are taken from, if there is one.
     pub(crate) fn linear(&self, kind: BlockKind) -> Option<&Linear> {
@@ -87,6 +96,7 @@ impl Layer {
             BlockKind::MlpUp => Some(&self.mlp_up),
             BlockKind::MlpDown => Some(&self.mlp_down),
             BlockKind::MlpGate => self.mlp_gate.as_ref(),
+            BlockKind::Norm => None,
         }
     }
 
@@ -100,6 +110,7 @@ impl Layer {
             BlockKind::MlpUp => Some(&mut self.mlp_up),
             BlockKind::MlpDown => Some(&mut self.mlp_down),
             BlockKind::MlpGate => self.mlp_gate.as_mut(),
+            BlockKind::Norm => None,
         }
     }
 }

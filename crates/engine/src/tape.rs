@@ -337,11 +337,13 @@ impl<'m, R: Real> Tape<'m, R> {
             let here = |b: &BlockId| b.layer() == self.lowest && b.kind() == kind;
             moved.iter().any(here) || self.applied.iter().any(here)
         };
+        // A moved norm leaves what it normalised valid, and nothing that is made of its output.
+        let same = |kind: BlockKind| !touched(kind) && !touched(BlockKind::Norm);
         self.valid = Valid {
             norm: true,
-            queries: !touched(BlockKind::Query),
-            keys: !touched(BlockKind::Key),
-            values: !touched(BlockKind::Value),
+            queries: same(BlockKind::Query),
+            keys: same(BlockKind::Key),
+            values: same(BlockKind::Value),
         };
         if moved != self.applied {
             self.overlay = Overlay::none(self.model);
@@ -421,16 +423,17 @@ impl<'m, R: Real> Tape<'m, R> {
         let largest = rows.max(sequences);
         let zeros = |size: usize| vec![R::ZERO; size];
         self.adjoints = (self.lowest..config.layers)
-            .map(|layer| LayerAdjoints {
-                kept: BlockKind::ALL.map(|kind| {
-                    let outputs = config.shape(kind).1;
-                    let size = self.rows_of(layer, kind) * outputs;
+            .map(|layer| {
+                let kept = |kind: BlockKind| {
+                    let size = self.rows_of(layer, kind) * config.shape(kind).1;
                     zeros(if self.needs(layer, kind) { size } else { 0 })
-                }),
+                };
+                let norms = kept(BlockKind::Norm);
+                LayerAdjoints { kept: BlockKind::MATRICES.map(kept), norms }
             })
             .collect();
         self.adjoint_scratch = Some(AdjointScratch {
-            outputs: BlockKind::ALL.map(|kind| match kind {
+            outputs: BlockKind::MATRICES.map(|kind| match kind {
                 // These two are the stream itself.
                 BlockKind::Output | BlockKind::MlpDown => Vec::new(),
                 _ if config.has(kind) => zeros(largest * config.shape(kind).1),
@@ -548,12 +551,15 @@ fn pull_back_layer<R: Real>(
     if depth > Depth::Output {
         pass.attend_adjoint(tape, adjoints, scratch, depth);
     }
+    if depth >= Depth::Norm {
+        pass.normed_adjoint(tape, adjoints, scratch);
+    }
     if depth == Depth::Input {
         if let Some(rows) = pass.readouts {
             streams.rows.fill(R::ZERO);
             let width = pass.model.config().width;
             scatter_add(&streams.asked, rows, width, &mut streams.rows);
         }
-        pass.input_adjoint(tape, adjoints, scratch, &mut streams.rows);
+        pass.input_adjoint(tape, scratch, &mut streams.rows);
     }
 }

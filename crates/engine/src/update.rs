@@ -68,7 +68,8 @@ impl<R: Real> Update<R> {
         Ok(Self { blocks })
     }
 
-    /// The blocks, each with its change as `[in, out]`, row by row.
+    /// The blocks, each with its change as `[in, out]`, row by row; that of norms is their scales
+    /// and shifts, one after the other: attention's scale and shift, then the MLP's.
     ///
     /// # Examples
     ///
@@ -109,10 +110,13 @@ impl<R: Real> Update<R> {
         found.map(|(_, change)| &mut change[..])
     }
 
-    /// The shape of each block for a model.
+    /// The shape of each block for a model; norms are one vector.
     fn shapes(model: &Network<R>, blocks: &[BlockId]) -> Vec<Vec<usize>> {
         let of = |block: &BlockId| {
             let (rows, columns) = block.place(model.config());
+            if block.kind() == BlockKind::Norm {
+                return vec![columns.len()];
+            }
             vec![rows.len(), columns.len()]
         };
         blocks.iter().map(of).collect()
@@ -211,7 +215,14 @@ impl Update<f32> {
             if found != expected {
                 return Err(Error::SizeMismatch { quantity: "update", found, expected });
             }
-            let linear = parameters.layers[block.layer()].linear_mut(block.kind());
+            let layer = &mut parameters.layers[block.layer()];
+            if block.kind() == BlockKind::Norm {
+                let (attention, mlp) = change.split_at(change.len() / 2);
+                layer.attention_norm.add(attention);
+                layer.mlp_norm.add(mlp);
+                continue;
+            }
+            let linear = layer.linear_mut(block.kind());
             let weight = &mut linear.expect("the blocks have been checked").weight;
             let shape = config.shape(block.kind());
             for_block(shape, config.order(), block.place(config), |index, from| {

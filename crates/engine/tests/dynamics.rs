@@ -153,7 +153,7 @@ fn running_again_forgets_the_update_before() {
 
 fn running_again(seed: u64) {
     let (model, task, _) = case(seed);
-    let all = blocks("value,query,key,output@0..2", model.config());
+    let all = blocks("value,query,key,output,norm@0..2", model.config());
     let update_of = |kind: &str| {
         let chosen = blocks(&format!("{kind}@0..1"), model.config());
         let mut update = Update::zeros(&model, &chosen).unwrap();
@@ -163,7 +163,7 @@ fn running_again(seed: u64) {
     let layout = || task.layout().unwrap();
     let mut tape = Tape::new(&model, layout(), task.labels(), &all).unwrap();
     let base = tape.predictions().to_vec();
-    for kind in ["query", "value", "key", "value", "output", "query"] {
+    for kind in ["query", "value", "norm", "key", "norm", "value", "output", "query"] {
         let found = tape.run(&update_of(kind)).unwrap().to_vec();
         let mut fresh = Tape::new(&model, layout(), task.labels(), &all).unwrap();
         assert_eq!(bits(&found), bits(fresh.run(&update_of(kind)).unwrap()), "{kind}");
@@ -352,7 +352,7 @@ fn saved_and_loaded(family: u64) {
     use fewstep_engine::Error;
     let (config, parameters, task) = random_case_of(family, 1);
     let model: Network<f32> = Network::new(&config, parameters).unwrap();
-    let chosen = blocks("value,output,query,mlp-up@last2", &config);
+    let chosen = blocks("value,output,query,mlp-up,norm@last2", &config);
     let update = descend(&model, &task, &chosen, &Steps::new(0.05, 2)).unwrap().update;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("update.safetensors");

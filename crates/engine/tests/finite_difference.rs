@@ -47,7 +47,7 @@ fn check_blocks(
     let gradient = tape.gradient().unwrap();
     for (block, slope) in gradient.blocks() {
         let direction: Vec<f64> = slope.iter().map(|_| rng.normal()).collect();
-        let width = 2e-4 / norm(&direction);
+        let width = 1e-4 / norm(&direction);
         let mut moved = |offset: f64| {
             let mut update = at.clone();
             let change = update.block_mut(*block).unwrap();

@@ -77,7 +77,9 @@ fn check<R: Real>(config: &Config) {
         let task = task(examples, order);
         let layout = task.layout().unwrap();
         let all = format!("{}@all", kinds(config));
-        for choice in [&all, "value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2"] {
+        let choices =
+            ["value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2", "norm@last2"];
+        for choice in choices.into_iter().chain([&all[..]]) {
             let chosen = blocks(choice, config);
             // Made by the first adjoint: the model's transposes, and what products keep for the
             // thread.

@@ -24,7 +24,7 @@ fn a_merged_checkpoint_predicts_what_its_update_predicts() {
         let model = Model::open(&fixture(folder)).unwrap();
         let task = &tasks()[0];
         let tokens = model.read(task).unwrap();
-        for kinds in kinds(model.config()).split(',').chain(["value,key,mlp-down"]) {
+        for kinds in kinds(model.config()).split(',').chain(["value,key,mlp-down,norm"]) {
             // Not all blocks of the kind: another head's place would go unnoticed.
             let mut chosen = blocks(&format!("{kinds}@all"), model.config());
             chosen.swap_remove(0);

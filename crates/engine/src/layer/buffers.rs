@@ -89,14 +89,16 @@ pub(crate) struct Scratch<R> {
 /// The adjoints that block factors are made of; a buffer is empty if no block needs it.
 #[derive(Debug)]
 pub(crate) struct LayerAdjoints<R> {
-    /// The adjoint of each matrix's output, in the order of [`BlockKind::ALL`].
+    /// The adjoint of each matrix's output, in the order of [`BlockKind::MATRICES`].
     pub(crate) kept: [Vec<R>; KINDS],
+    /// The adjoint of the weights of both norms, `[sums, numbers]`.
+    pub(crate) norms: Vec<R>,
 }
 
 /// Buffers that a backward pass writes over in every layer.
 #[derive(Debug)]
 pub(crate) struct AdjointScratch<R> {
-    /// Stand-ins for adjoints that are not kept, in the order of [`BlockKind::ALL`].
+    /// Stand-ins for adjoints that are not kept, in the order of [`BlockKind::MATRICES`].
     pub(crate) outputs: [Vec<R>; KINDS],
     /// Adjoint of a norm's output, `[rows, width]`.
     pub(crate) normed: Vec<R>,

@@ -229,8 +229,8 @@ fn llama_tensors<'a>(layer: &'a Layer, tensors: &mut Vec<Cow<'a, [f32]>>) {
 /// `Err(Error::SizeMismatch)` for the first parameter of another size than it should have.
 pub(crate) fn check_sizes(config: &Config, parameters: &Parameters) -> Result<(), Error> {
     let &Config { layers, width, positions, vocabulary, tied, .. } = config;
-    let learned = config.rotary().is_none();
-    let (places, shift) = if learned { (positions * width, width) } else { (0, 0) };
+    let places = if config.rotary().is_none() { positions * width } else { 0 };
+    let shift = config.shift_width();
     check("token embedding", parameters.token_embedding.len(), vocabulary * width)?;
     check("position embedding", parameters.position_embedding.len(), places)?;
     check("list of layers", parameters.layers.len(), layers)?;
@@ -239,7 +239,7 @@ pub(crate) fn check_sizes(config: &Config, parameters: &Parameters) -> Result<()
     let own = parameters.unembedding.as_ref().map_or(0, Vec::len);
     check("output embedding", own, if tied { 0 } else { vocabulary * width })?;
     for layer in &parameters.layers {
-        for kind in BlockKind::ALL {
+        for kind in BlockKind::MATRICES {
             let (inputs, outputs) = if config.has(kind) { config.shape(kind) } else { (0, 0) };
             let (weight, bias) = layer
                 .linear(kind)

@@ -26,6 +26,7 @@ impl<R: Real> Tape<'_, R> {
     pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
         match kind {
             BlockKind::Value | BlockKind::Key => self.adjoint_plans().layout.rows(),
+            BlockKind::Norm => self.adjoint_plans().sums.rows.len(),
             _ => self.adjoint_plans().of(layer).queries(),
         }
     }
@@ -40,13 +41,23 @@ impl<R: Real> Tape<'_, R> {
         layout.segments().iter().map(|segment| segment.rows.clone()).collect()
     }
 
-    /// Whether a matrix is applied to the last token of each sequence alone.
+    /// Whether a matrix is applied to the last token of each sequence alone. What norms have of a
+    /// sequence is summed to one row, too.
     fn one_row_each(&self, layer: usize, kind: BlockKind) -> bool {
-        self.plans.is_last(layer) && !matches!(kind, BlockKind::Value | BlockKind::Key)
+        match kind {
+            BlockKind::Value | BlockKind::Key => false,
+            BlockKind::Norm => true,
+            _ => self.plans.is_last(layer),
+        }
     }
 
     /// `a`: the inputs of a matrix that blocks were asked for, `[rows, in]`.
+    ///
+    /// The derivative for norms is a sum over tokens by itself: its inputs are ones.
     pub(crate) fn inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+        if kind == BlockKind::Norm {
+            return Cow::Owned(vec![R::ONE; self.rows_of(layer, kind)]);
+        }
         let values = self.forward_inputs(layer, kind);
         match &self.separate {
             Some(separate) if !self.one_row_each(layer, kind) => {
@@ -60,12 +71,12 @@ impl<R: Real> Tape<'_, R> {
     /// As they were in the forward pass.
     fn forward_inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
         let tape = &self.layers[layer - self.lowest];
-        let weights = &self.model.layers[layer];
+        let [attention, mlp] = self.model.norms(&self.overlay, layer);
         let (normalised, norm) = match kind {
             BlockKind::Output => return Cow::Borrowed(&tape.mixed),
             BlockKind::MlpDown => return Cow::Borrowed(&tape.activated),
-            BlockKind::MlpUp | BlockKind::MlpGate => (&tape.mlp_normalised, &weights.mlp_norm),
-            _ => (&tape.attention_normalised, &weights.attention_norm),
+            BlockKind::MlpUp | BlockKind::MlpGate => (&tape.mlp_normalised, mlp),
+            _ => (&tape.attention_normalised, attention),
         };
         let mut inputs = vec![R::ZERO; normalised.len()];
         affine(normalised, norm, &mut inputs);
@@ -76,9 +87,11 @@ impl<R: Real> Tape<'_, R> {
         Cow::Owned(inputs)
     }
 
-    /// `b`: the adjoint of the outputs of a matrix that blocks were asked for, `[rows, out]`.
+    /// `b`: the adjoint of the outputs of a matrix that blocks were asked for, `[rows, out]`, or
+    /// that of the norms' weights.
     pub(crate) fn outputs_adjoint(&self, layer: usize, kind: BlockKind) -> &[R] {
-        &self.adjoints[layer - self.lowest].kept[kind as usize]
+        let adjoints = &self.adjoints[layer - self.lowest];
+        kind.matrix().map_or(&adjoints.norms, |matrix| &adjoints.kept[matrix as usize])
     }
 
     /// The probabilities with which the last token of a sequence attends, one list per head, and

@@ -3,7 +3,7 @@
 use super::Streams;
 use crate::attention::{AttentionPlan, HeadCounts};
 use crate::config::Config;
-use crate::layer::{Depth, LayerPass, LayerSizes, LayerTape, gather};
+use crate::layer::{Depth, LayerPass, LayerSizes, LayerTape, Sums, gather};
 use crate::layout::Layout;
 use crate::network::{Network, Overlay};
 use crate::real::Real;
@@ -17,6 +17,7 @@ pub(super) struct Plans {
     everywhere: AttentionPlan,
     at_readouts: AttentionPlan,
     pub(super) readouts: Vec<usize>,
+    pub(super) sums: Sums,
     last: usize,
 }
 
@@ -27,9 +28,19 @@ impl Plans {
             everywhere: AttentionPlan::everywhere(&layout, counts),
             at_readouts: AttentionPlan::at_readouts(&layout, counts),
             readouts: layout.readout_rows().collect(),
+            sums: Sums { rows: vec![0..layout.rows()], readouts: vec![0..layout.sequences()] },
             last: config.layers - 1,
             layout,
         }
+    }
+
+    /// The same for a layout of separate sequences, none of whose sums are added up.
+    fn apart(layout: Layout, config: &Config) -> Self {
+        let sums = Sums {
+            rows: layout.segments().iter().map(|segment| segment.rows.clone()).collect(),
+            readouts: (0..layout.sequences()).map(|index| index..index + 1).collect(),
+        };
+        Self { sums, ..Self::new(layout, config) }
     }
 
     /// Whether only the last token of each sequence is asked in this layer.
@@ -49,7 +60,8 @@ impl Plans {
     ) -> LayerPass<'a, R> {
         let readouts = self.is_last(layer).then_some(&self.readouts[..]);
         let (plan, positions) = (self.of(layer), self.layout.positions());
-        LayerPass { model, overlay, layer, plan, readouts, positions, rotations }
+        let sums = &self.sums;
+        LayerPass { model, overlay, layer, plan, readouts, positions, rotations, sums }
     }
 
     pub(super) fn sizes(&self, layer: usize, config: &Config) -> LayerSizes {
@@ -103,7 +115,7 @@ impl<R: Real> Separate<R> {
     pub(super) fn new(forward: &Layout, config: &Config, lowest: usize) -> Self {
         let (layout, rows) = forward.separated();
         let streams = Streams::new(&layout, config.width);
-        let plans = Plans::new(layout, config);
+        let plans = Plans::apart(layout, config);
         let sizes = plans.largest_sizes(lowest..config.layers, config);
         Self { plans, rows, streams, layer: LayerTape::for_adjoint(&sizes), sizes }
     }
@@ -142,7 +154,7 @@ impl<R: Real> Separate<R> {
             gather(&tape.keys, rows, key_values, &mut copy.keys);
             gather(&tape.values, rows, key_values, &mut copy.values);
         }
-        if depth == Depth::Input {
+        if depth >= Depth::Norm {
             let to = &mut copy.attention_normalised;
             gather(&tape.attention_normalised, rows, width, to);
             gather(&tape.attention_inverse, rows, 1, &mut copy.attention_inverse);

@@ -190,6 +190,7 @@ fn matrix_of<'a>(config: &Config, reference: &'a Reference, block: &BlockId) -> 
         (_, BlockKind::MlpUp) => ("layers", "mlp.up_proj"),
         (_, BlockKind::MlpDown) => ("layers", "mlp.down_proj"),
         (_, BlockKind::MlpGate) => ("layers", "mlp.gate_proj"),
+        (_, kind) => panic!("{kind} is no matrix of its own"),
     };
     let end = format!("{start}.{}.{name}.weight", block.layer());
     let mut found = reference

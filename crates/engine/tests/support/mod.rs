@@ -28,16 +28,22 @@ pub(crate) const FOLDERS: [&str; 8] = [
 ];
 
 /// The kinds that a model has, for a choice of blocks.
-pub(crate) fn kinds(config: &Config) -> &'static str {
-    match config.family {
-        Family::Gpt2 => "value,output,query,key,mlp-up,mlp-down",
-        Family::Llama(_) => "value,output,query,key,mlp-up,mlp-down,mlp-gate",
-    }
+pub(crate) fn kinds(config: &Config) -> String {
+    let gate = |kind: &BlockKind| *kind != BlockKind::MlpGate || config.family != Family::Gpt2;
+    let names = BlockKind::ALL.into_iter().filter(gate).map(|kind| kind.to_string());
+    names.collect::<Vec<_>>().join(",")
 }
 
 /// All blocks of a model.
 pub(crate) fn all_blocks(config: &Config) -> Vec<BlockId> {
     blocks(&format!("{}@all", kinds(config)), config)
+}
+
+/// All blocks that are matrices or parts of them.
+pub(crate) fn matrix_blocks(config: &Config) -> Vec<BlockId> {
+    let mut all = all_blocks(config);
+    all.retain(|block| block.kind() != BlockKind::Norm);
+    all
 }
 
 pub(crate) fn fixture(folder: &str) -> PathBuf {

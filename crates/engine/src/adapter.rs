@@ -11,10 +11,11 @@ mod lora_gguf;
 mod peft;
 mod peft_config;
 
-use crate::blocks::{BlockId, BlockKind, block_size};
+use crate::blocks::{BlockId, BlockKind};
 use crate::config::Config;
 use crate::error::Error;
-use crate::modules::{Module, modules};
+use crate::lora::FirstFactors;
+use crate::modules::{Module, module_of, modules};
 use crate::update::Update;
 use crate::weights::check_finite;
 use factorise::factorise;
@@ -41,6 +42,21 @@ struct LowRank {
     first: Vec<f32>,
     /// `[rank, outputs]`.
     second: Vec<f32>,
+}
+
+impl LowRank {
+    /// Factors that are there already; nothing if their product is.
+    fn given(
+        first: &[f32],
+        second: &[f32],
+        (inputs, outputs): (Range<usize>, Range<usize>),
+    ) -> Self {
+        if second.iter().all(|value| value.abs() == 0.0) {
+            return Self { inputs, outputs, rank: 0, first: Vec::new(), second: Vec::new() };
+        }
+        let rank = second.len() / outputs.len();
+        Self { inputs, outputs, rank, first: first.to_vec(), second: second.to_vec() }
+    }
 }
 
 /// The change of a whole matrix as two factors, in the order in which files keep them.
@@ -97,9 +113,8 @@ impl Update<f32> {
             }
         }
         if let (true, Some((block, _))) = (pairs.is_empty(), self.blocks.first()) {
-            let has = |module: &&Module| module.kinds.contains(&block.kind());
-            let module = modules(config).iter().find(has);
-            let module = module.expect("every kind of block is part of a module");
+            let kind = block.kind().matrix().unwrap_or(BlockKind::Value);
+            let (module, _) = module_of(config, kind);
             let ((inputs, outputs), layer) = (module.shape(config), block.layer());
             let (first, second) = (vec![0.0; inputs], vec![0.0; outputs]);
             pairs.push(Pair { layer, module, rank: 1, first, second });
@@ -115,20 +130,23 @@ impl Update<f32> {
         layer: usize,
         module: &Module,
     ) -> Result<Vec<LowRank>, Error> {
+        self.check(config)?;
         let mut parts = Vec::new();
         for (kind, start) in module.parts(config) {
             for (block, change) in &self.blocks {
-                if (block.layer(), block.kind()) != (layer, kind) {
+                if (block.layer(), block.kind().matrix()) != (layer, Some(kind)) {
                     continue;
-                }
-                let (found, expected) = (change.len(), block_size(config, block));
-                if found != expected {
-                    return Err(Error::SizeMismatch { quantity: "update", found, expected });
                 }
                 check_finite(file, &block.to_string(), change)?;
                 let (inputs, columns) = block.place(config);
                 let outputs = start + columns.start..start + columns.end;
-                parts.push(factorise(change, inputs, outputs)?);
+                parts.push(match self.first(*block) {
+                    None => factorise(change, inputs, outputs)?,
+                    Some(first) => {
+                        check_finite(file, &format!("{block}.first"), first)?;
+                        LowRank::given(first, change, (inputs, outputs))
+                    }
+                });
             }
         }
         Ok(parts)
@@ -146,7 +164,7 @@ impl Update<f32> {
         }
         match blocks.is_empty() {
             true => Err(Error::Empty { quantity: "adapter" }),
-            false => Ok(Self { blocks }),
+            false => Ok(Self { blocks, firsts: FirstFactors::none() }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which groups of weights an update may move: their names, and how people choose them.
 //!
-//! A block is a matrix of the model, the part of it that belongs to one attention head, or the
-//! norms of a layer. Its name is `kind.layer.head` or, where there is one per layer, `kind.layer`,
+//! A block is a matrix of the model, the part of it that belongs to one attention head, a low-rank
+//! change of a whole matrix, or the norms of a layer. Its name is `kind.layer.head` or, where there is one per layer, `kind.layer`,
 //! counted from 0. Where several query heads share keys and values, the head of a `value` or `key`
 //! block is the key-value head, that of a `query` or `output` block the query head.
 
@@ -10,6 +10,9 @@ use crate::error::Error;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+
+#[cfg(test)]
+mod tests;
 
 /// The kind of weights that a block moves.
 ///
@@ -40,6 +43,11 @@ pub enum BlockKind {
     MlpDown,
     /// The matrix into the gate of an MLP that has one.
     MlpGate,
+    /// `W_V` of all heads, changed by a product of low rank `Aθ`: the block is `θ`, and `A` is
+    /// fixed by [`Lora`](crate::Lora).
+    LoraValue,
+    /// `W_Q` of all heads, changed likewise.
+    LoraQuery,
     /// Scale and, where there is one, shift of the two norms of a layer: that in front of
     /// attention, then that in front of the MLP. The norm after the last layer is in no block.
     Norm,
@@ -53,7 +61,7 @@ impl BlockKind {
     /// ```
     /// assert_eq!(fewstep_engine::BlockKind::ALL[5].to_string(), "mlp-down");
     /// ```
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Value,
         Self::Output,
         Self::Query,
@@ -61,6 +69,8 @@ impl BlockKind {
         Self::MlpUp,
         Self::MlpDown,
         Self::MlpGate,
+        Self::LoraValue,
+        Self::LoraQuery,
         Self::Norm,
     ];
 
@@ -78,9 +88,16 @@ impl BlockKind {
     /// The kind of matrix that blocks of this kind move, if they move one.
     pub(crate) fn matrix(self) -> Option<Self> {
         match self {
+            Self::LoraValue => Some(Self::Value),
+            Self::LoraQuery => Some(Self::Query),
             Self::Norm => None,
             matrix => Some(matrix),
         }
+    }
+
+    /// Whether a block of this kind is the second of two factors.
+    pub(crate) fn is_lora(self) -> bool {
+        matches!(self, Self::LoraValue | Self::LoraQuery)
     }
 
     /// Whether there is one block per head.
@@ -106,6 +123,8 @@ impl BlockKind {
             Self::MlpUp => "mlp-up",
             Self::MlpDown => "mlp-down",
             Self::MlpGate => "mlp-gate",
+            Self::LoraValue => "lora-value",
+            Self::LoraQuery => "lora-query",
             Self::Norm => "norm",
         }
     }
@@ -219,7 +238,13 @@ impl BlockId {
         self.head
     }
 
-    /// The rows and columns of the matrix `[in, out]` that the block takes; norms are one row.
+    /// Whether it moves a matrix of a layer, or for [`BlockKind::Norm`] its norms.
+    pub(crate) fn moves(&self, layer: usize, kind: BlockKind) -> bool {
+        self.layer == layer && self.kind.matrix() == kind.matrix()
+    }
+
+    /// The rows and columns of the matrix `[in, out]` that the block takes, or moves by a product
+    /// of low rank; norms are one row.
     pub(crate) fn place(&self, config: &Config) -> (Range<usize>, Range<usize>) {
         let ((inputs, outputs), head_width) = (config.shape(self.kind), config.head_width());
         match self.head {
@@ -234,12 +259,6 @@ impl BlockId {
             }
         }
     }
-}
-
-/// Number of weights of a block.
-pub(crate) fn block_size(config: &Config, block: &BlockId) -> usize {
-    let (rows, columns) = block.place(config);
-    rows.len() * columns.len()
 }
 
 impl fmt::Display for BlockId {
@@ -271,11 +290,13 @@ impl FromStr for BlockId {
     }
 }
 
-/// The blocks that a choice such as `value@last4` or `query,key@0..2` names.
+/// The blocks that a choice such as `value@last4`, `query,key@0..2` or `lora-value,norm@all`
+/// names.
 ///
 /// Kinds are separated by commas. Layers are `all`, `lastN`, or `A..B` without `B`. The order is
 /// that of the kinds, then of layers, then of heads. Values and keys have one block per key-value
-/// head of the model, queries and outputs one per query head.
+/// head of the model, queries and outputs one per query head, the other kinds one per layer. Blocks
+/// may move the same weights (`value,lora-value@all`); their changes add up.
 ///
 /// # Errors
 ///
@@ -367,106 +388,5 @@ fn check_distinct(blocks: &[BlockId]) -> Result<(), Error> {
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Error::DuplicateBlock { block: pair[0].to_string() }),
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A model with so many layers and heads, gated and with fewer key-value heads or not.
-    fn config(layers: usize, heads: usize, gated: bool) -> Config {
-        let json = if gated {
-            format!(
-                r#"{{"model_type": "llama", "num_hidden_layers": {layers}, "hidden_size": 24,
-                     "num_attention_heads": {heads}, "num_key_value_heads": {},
-                     "intermediate_size": 8, "max_position_embeddings": 8, "vocab_size": 9}}"#,
-                heads / 2
-            )
-        } else {
-            format!(
-                r#"{{"model_type": "gpt2", "n_layer": {layers}, "n_head": {heads},
-                     "n_embd": 24, "n_ctx": 8, "vocab_size": 9}}"#
-            )
-        };
-        Config::from_json(json.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn names_read_back_as_the_blocks_they_name() {
-        for kind in BlockKind::ALL {
-            assert_eq!(kind.to_string().parse(), Ok(kind));
-        }
-        for choice in ["value,output,query,key,mlp-up,mlp-down,mlp-gate,norm@all", "key@1..3"] {
-            for block in choose_blocks(choice, &config(11, 12, true)).unwrap() {
-                assert_eq!(block.to_string().parse(), Ok(block));
-            }
-        }
-    }
-
-    /// Values and keys are counted by key-value head, queries and outputs by query head.
-    #[test]
-    fn heads_are_those_that_a_kind_has() {
-        let counts = |kind: &str, gated: bool| {
-            choose_blocks(&format!("{kind}@last1"), &config(2, 6, gated)).unwrap().len()
-        };
-        for (kind, grouped) in [("value", 3), ("key", 3), ("query", 6), ("output", 6)] {
-            assert_eq!((counts(kind, true), counts(kind, false)), (grouped, 6), "{kind}");
-        }
-        let block = |name: &str| -> BlockId { name.parse().unwrap() };
-        let grouped = config(2, 6, true);
-        assert_eq!(check_blocks(&grouped, &[block("value.1.2"), block("query.1.5")]), Ok(()));
-        for (name, heads) in [("value.1.3", 3), ("key.0.3", 3), ("output.0.6", 6)] {
-            let refused = check_blocks(&grouped, &[block(name)]);
-            let (block, layers) = (name.to_owned(), 2);
-            assert_eq!(refused, Err(Error::NoSuchBlock { block, layers, heads }));
-        }
-    }
-
-    #[test]
-    fn a_gate_is_refused_where_there_is_none() {
-        let (plain, gated) = (config(2, 2, false), config(2, 2, true));
-        let names = |config| choose_blocks("mlp-gate@all", config).map(|all| all.len());
-        assert_eq!(names(&gated), Ok(2));
-        assert_eq!(names(&plain), Err(Error::NoGate { block: "mlp-gate".to_owned() }));
-        let refused = check_blocks(&plain, &["mlp-gate.1".parse().unwrap()]);
-        assert_eq!(refused, Err(Error::NoGate { block: "mlp-gate.1".to_owned() }));
-    }
-
-    #[test]
-    fn choices_name_layers_from_either_end() {
-        let layers = |choice: &str| -> Vec<usize> {
-            choose_blocks(choice, &config(5, 1, false))
-                .unwrap()
-                .iter()
-                .map(BlockId::layer)
-                .collect()
-        };
-        assert_eq!(layers("value@all"), [0, 1, 2, 3, 4]);
-        assert_eq!(layers("value@last2"), [3, 4]);
-        assert_eq!(layers("mlp-up@1..3"), [1, 2]);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named_in_the_error() {
-        let names = ["value.1", "mlp-up.1.2", "norm.1.2", "value", "value.x.1", "value.1.2.3"];
-        for name in names.into_iter().chain(["value.01.0"]) {
-            let refused = name.parse::<BlockId>();
-            assert_eq!(refused, Err(Error::BadBlockName { found: name.to_owned() }));
-        }
-        for layers in
-            ["", "last0", "last6", "3..3", "4..2", "0..6", "2", "lastx", "..", "-1..2"]
-        {
-            let refused = choose_blocks(&format!("value@{layers}"), &config(5, 2, false));
-            assert_eq!(refused, Err(Error::BadLayers { found: layers.to_owned(), layers: 5 }));
-        }
-        for choice in ["value", "value@all@all", ""] {
-            let refused = choose_blocks(choice, &config(5, 2, false));
-            assert_eq!(refused, Err(Error::BadChoice { found: choice.to_owned() }));
-        }
-        let refused = choose_blocks("values@all", &config(5, 2, false));
-        assert_eq!(refused, Err(Error::UnknownKind { found: "values".to_owned() }));
-        let refused = choose_blocks("key,key@last1", &config(5, 2, false));
-        assert_eq!(refused, Err(Error::DuplicateBlock { block: "key.4.0".to_owned() }));
     }
 }

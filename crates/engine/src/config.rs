@@ -260,9 +260,7 @@ impl Config {
         match kind {
             BlockKind::Value | BlockKind::Key => Some(self.key_value_heads()),
             BlockKind::Output | BlockKind::Query => Some(self.heads),
-            BlockKind::MlpUp | BlockKind::MlpDown | BlockKind::MlpGate | BlockKind::Norm => {
-                None
-            }
+            _ => None,
         }
     }
 
@@ -276,11 +274,13 @@ impl Config {
         self.key_value_heads() * self.head_width()
     }
 
-    /// Number of inputs and outputs of a matrix; norms are one row of numbers.
+    /// Number of inputs and outputs of the matrix of a kind; norms are one row of numbers.
     pub(crate) fn shape(&self, kind: BlockKind) -> (usize, usize) {
         match kind {
-            BlockKind::Value | BlockKind::Key => (self.width, self.key_value_width()),
-            BlockKind::Query => (self.width, self.attention_width()),
+            BlockKind::Value | BlockKind::Key | BlockKind::LoraValue => {
+                (self.width, self.key_value_width())
+            }
+            BlockKind::Query | BlockKind::LoraQuery => (self.width, self.attention_width()),
             BlockKind::Output => (self.attention_width(), self.width),
             BlockKind::MlpUp | BlockKind::MlpGate => (self.width, self.inner),
             BlockKind::MlpDown => (self.inner, self.width),

@@ -887,11 +887,37 @@ pub enum Error {
     /// A kind of block that does not exist.
     #[error(
         "block kind {found:?} is unknown; it must be one of value, output, query, key, mlp-up, \
-         mlp-down, mlp-gate, norm"
+         mlp-down, mlp-gate, lora-value, lora-query, norm"
     )]
     UnknownKind {
         /// What was given.
         found: String,
+    },
+    /// A name that is no first factor of low-rank updates.
+    #[error("first factor {found:?} is unknown; it must be random or inputs")]
+    UnknownFirstFactor {
+        /// What was given.
+        found: String,
+    },
+    /// The rank of a low-rank update is not possible.
+    #[error(
+        "rank {found} of a low-rank update is not possible; it must be from 1 to {largest}, the \
+         number of inputs of the matrix"
+    )]
+    LoraRank {
+        /// The rank.
+        found: usize,
+        /// The largest that is possible.
+        largest: usize,
+    },
+    /// The first factor of a low-rank update is known on a tape alone.
+    #[error(
+        "the first factor of {block} comes from the inputs of prompts; take the update from a \
+         tape that ran them, or set the first factor to random"
+    )]
+    FirstFactorOfPrompts {
+        /// The block's name.
+        block: String,
     },
     /// A name that is no order of examples.
     #[error("order of examples {found:?} is unknown; it must be original or tree")]
@@ -922,7 +948,7 @@ pub enum Error {
     /// A block's name cannot be read.
     #[error(
         "block {found:?} cannot be read; write kind.layer.head such as value.5.3, or \
-         kind.layer for mlp-up, mlp-down, mlp-gate and norm"
+         kind.layer for mlp-up, mlp-down, mlp-gate, lora-value, lora-query and norm"
     )]
     BadBlockName {
         /// What was given.

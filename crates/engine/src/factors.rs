@@ -78,12 +78,11 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]`.
     fn new(tape: &'a Tape<'_, R>, inputs: &'a [R], blocks: &[BlockId]) -> Self {
         let (layer, kind) = (blocks[0].layer(), blocks[0].kind());
-        let config = tape.model().config();
-        let shape = config.shape(kind);
+        let shape = tape.factor_shape(layer, kind);
         let rows = inputs.len() / shape.0;
         let inputs = View::new(inputs, rows, shape.0);
         let outputs = View::new(tape.outputs_adjoint(layer, kind), rows, shape.1);
-        let place = |block: &BlockId| block.place(config);
+        let place = |block: &BlockId| tape.factor_place(block);
         let ranges = tape.ranges(layer, kind);
         if kind == BlockKind::Output {
             let own = blocks.iter().map(|block| inputs.columns(place(block).0)).collect();

@@ -54,7 +54,21 @@ pub(crate) struct LayerPass<'a, R> {
 pub(crate) struct Sums {
     pub(crate) rows: Vec<Range<usize>>,
     /// Where each sequence has one row.
-    pub(crate) readouts: Vec<Range<usize>>,
+    readouts: Vec<Range<usize>>,
+}
+
+impl Sums {
+    /// One sum over all rows.
+    pub(crate) fn together(rows: usize, sequences: usize) -> Self {
+        let one = |count: usize| std::iter::once(0..count).collect();
+        Self { rows: one(rows), readouts: one(sequences) }
+    }
+
+    /// One sum per sequence, whose rows these are.
+    pub(crate) fn apart(rows: Vec<Range<usize>>) -> Self {
+        let readouts = (0..rows.len()).map(|index| index..index + 1).collect();
+        Self { rows, readouts }
+    }
 }
 
 impl<R: Real> LayerPass<'_, R> {
@@ -355,8 +369,8 @@ impl Depth {
             BlockKind::MlpDown => Self::MlpDown,
             BlockKind::MlpUp | BlockKind::MlpGate => Self::MlpUp,
             BlockKind::Output => Self::Output,
-            BlockKind::Value => Self::Value,
-            BlockKind::Query | BlockKind::Key => Self::Scores,
+            BlockKind::Value | BlockKind::LoraValue => Self::Value,
+            BlockKind::Query | BlockKind::Key | BlockKind::LoraQuery => Self::Scores,
             BlockKind::Norm => Self::Norm,
         }
     }

@@ -28,7 +28,7 @@ pub(crate) enum Order {
 pub(crate) const UNPACKED: usize = 1 << 18;
 
 /// The numbers of a matrix.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Storage<R> {
     Plain(Vec<R>),
     /// `[out, in]`.
@@ -36,7 +36,7 @@ enum Storage<R> {
 }
 
 /// A matrix with so many inputs and outputs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Matrix<R> {
     storage: Storage<R>,
     inputs: usize,

@@ -4,6 +4,7 @@ use crate::blocks::{BlockId, BlockKind};
 use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
 use crate::layout::Layout;
+use crate::lora::{FirstFactor, Lora};
 use std::ops::Range;
 
 /// Bytes per row for its token, its position, and where it is a copy of.
@@ -11,6 +12,9 @@ const BOOKKEEPING: f64 = 64.0;
 
 /// Bytes for what does not grow with the prompts, such as a few labels.
 const SMALL: f64 = 16384.0;
+
+/// How many matrices of the size of a Gram matrix its decomposition takes, with itself.
+const GRAM_COPIES: f64 = 7.0;
 
 /// Rows of a pass, in floating point: what is too large for memory may be too large for integers.
 #[derive(Clone, Copy)]
@@ -83,8 +87,8 @@ impl Widths {
 
 /// How many bytes observing will hold at once, beside the model, before anything is allocated.
 ///
-/// `layout` is the [shared](Layout::shared) one of all prompts, the query's included; `number` is
-/// the size of one number in bytes (4 for `f32`). All buffers that grow with the prompts are
+/// `layout` is the [shared](Layout::shared) one of all prompts, the query's included; `lora` says
+/// what LoRA blocks are like; `number` is the size of one number in bytes (4 for `f32`). All buffers that grow with the prompts are
 /// counted, as if each kernel took its larger form; so the count is a little too high. What the
 /// model makes once, the transposes of GPT-2's matrices, belongs to the model. A configuration
 /// outside its ranges counts as endless.
@@ -92,7 +96,7 @@ impl Widths {
 /// # Examples
 ///
 /// ```
-/// use fewstep_engine::{Config, Error, Layout, choose_blocks, memory_plan};
+/// use fewstep_engine::{Config, Error, Layout, Lora, choose_blocks, memory_plan};
 ///
 /// let config = Config::from_json(
 ///     br#"{"model_type": "gpt2", "n_layer": 6, "n_head": 12, "n_embd": 768,
@@ -100,26 +104,37 @@ impl Widths {
 /// )?;
 /// let blocks = choose_blocks("value@last4", &config)?;
 /// let plan = |prompts: &[Vec<u32>]| -> Result<u64, Error> {
-///     Ok(memory_plan(&config, &Layout::shared(prompts)?, &blocks, 4))
+///     Ok(memory_plan(&config, &Layout::shared(prompts)?, &blocks, &Lora::default(), 4))
 /// };
 /// assert!(plan(&[vec![1; 100]])? < plan(&[vec![1; 100], vec![2; 100]])?);
 /// # Ok::<(), Error>(())
 /// ```
 #[must_use]
-pub fn memory_plan(config: &Config, layout: &Layout, blocks: &[BlockId], number: usize) -> u64 {
+pub fn memory_plan(
+    config: &Config,
+    layout: &Layout,
+    blocks: &[BlockId],
+    lora: &Lora,
+    number: usize,
+) -> u64 {
     if config.check().is_err() {
         return u64::MAX;
     }
     let (forward, adjoint) = Rows::of(layout);
     let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(0).min(config.layers);
-    let kept = kept_forward(config, &forward, blocks, lowest);
-    // Layers below are run through one buffer, which is given back before the adjoint starts.
+    let size = number as f64;
+    let kept =
+        kept_forward(config, &forward, blocks, lowest) + first_factors(config, blocks, lora);
+    // Layers below are run through one buffer, which is given back before the adjoint starts, and
+    // so is what directions are found with.
     let below = if lowest > 0 { forward.layer(config, false) } else { 0.0 };
+    let before = (below * size).max(direction_buffers(config, &forward, blocks, lora, size));
     let above = adjoint_buffers(config, &adjoint, blocks, lowest)
-        + kernel_buffers(config, &forward, &adjoint, blocks);
+        + kernel_buffers((config, lora), &forward, &adjoint, blocks);
     let kernels = 3.0 * blocks.len() as f64 * (forward.sequences + 1.0).powi(2);
     // The kernels are in double precision.
-    let bytes = (kept + below.max(above)) * number as f64
+    let bytes = kept * size
+        + before.max(above * size)
         + kernels * 8.0
         + (forward.rows + adjoint.rows) * BOOKKEEPING
         + SMALL;
@@ -148,9 +163,33 @@ fn kept_forward(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usi
     total
 }
 
-/// Whether a block of this kind and layer is asked for.
+/// Whether a block that moves this matrix, or these norms, is asked for.
 fn needs(blocks: &[BlockId], layer: usize, kind: BlockKind) -> bool {
-    blocks.iter().any(|block| (block.layer(), block.kind()) == (layer, kind))
+    blocks.iter().any(|block| block.moves(layer, kind))
+}
+
+/// The first factors of all LoRA blocks.
+fn first_factors(config: &Config, blocks: &[BlockId], lora: &Lora) -> f64 {
+    let all = blocks.iter().filter(|block| block.kind().is_lora()).count() as f64;
+    all * config.width as f64 * lora.rank as f64
+}
+
+/// Bytes for the directions of the inputs of one matrix: the inputs in both precisions, and their
+/// Gram matrix with its decomposition.
+fn direction_buffers(
+    config: &Config,
+    forward: &Rows,
+    blocks: &[BlockId],
+    lora: &Lora,
+    size: f64,
+) -> f64 {
+    if lora.first == FirstFactor::Random || !blocks.iter().any(|block| block.kind().is_lora()) {
+        return 0.0;
+    }
+    let width = config.width as f64;
+    let gram = forward.rows.min(width).powi(2);
+    let directions = (lora.rank as f64 + 2.0) * width;
+    forward.rows * width * size + 8.0 * (forward.rows * width + GRAM_COPIES * gram + directions)
 }
 
 /// One layer apart, the adjoints that are kept, streams and scratch.
@@ -160,10 +199,11 @@ fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: 
     let mut total = adjoint.layer(config, only_last)
         + adjoint.rows * (2.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
         + 2.0 * adjoint.sequences * stream
-        + adjoint.longest * if only_last { 1.0 } else { adjoint.longest };
+        + adjoint.longest.powi(2);
     for layer in lowest..config.layers {
         let (asked, _) = adjoint.asked(layer + 1 == config.layers);
-        for kind in BlockKind::ALL.into_iter().filter(|&kind| needs(blocks, layer, kind)) {
+        let kinds = BlockKind::MATRICES.into_iter().chain([BlockKind::Norm]);
+        for kind in kinds.filter(|&kind| needs(blocks, layer, kind)) {
             let rows = match kind {
                 BlockKind::Value | BlockKind::Key => adjoint.rows,
                 BlockKind::Norm => adjoint.sequences,
@@ -176,22 +216,29 @@ fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: 
 }
 
 /// The inputs of one matrix, and products of tokens or a part of all derivatives.
-fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[BlockId]) -> f64 {
+fn kernel_buffers(
+    (config, lora): (&Config, &Lora),
+    forward: &Rows,
+    adjoint: &Rows,
+    blocks: &[BlockId],
+) -> f64 {
     let head_width = config.head_width() as f64;
     let mut largest = 0.0_f64;
     for block in blocks.iter().filter(|block| block.layer() < config.layers) {
         let (inputs, outputs) = config.shape(block.kind());
         let (inputs, outputs) = (inputs as f64, outputs as f64);
+        let rank = lora.rank as f64;
         let (common, own) = match (block.head(), block.kind()) {
+            (None, kind) if kind.is_lora() => (rank, outputs),
             (None, _) => (inputs, outputs),
             (Some(_), BlockKind::Output) => (outputs, head_width),
             (Some(_), _) => (inputs, head_width),
         };
         let least = adjoint.sequences * own;
         let explicit = (least * common).min(least.max(EXPLICIT_BUFFER as f64));
-        let one_row_each = match block.kind() {
-            BlockKind::Value | BlockKind::Key => false,
-            BlockKind::Norm => true,
+        let one_row_each = match block.kind().matrix() {
+            Some(BlockKind::Value | BlockKind::Key) => false,
+            None => true,
             _ => block.layer() + 1 == config.layers,
         };
         let (rows, longest) = if one_row_each {
@@ -206,7 +253,17 @@ fn kernel_buffers(config: &Config, forward: &Rows, adjoint: &Rows, blocks: &[Blo
             (BlockKind::MlpUp | BlockKind::MlpGate | BlockKind::Norm, true) => rows,
             _ => forward.rows + rows,
         };
-        largest = largest.max(copies * inputs + explicit.max(2.0 * longest * rows));
+        let products = explicit.max(2.0 * longest * rows);
+        largest = largest.max(if block.kind().is_lora() {
+            // All inputs go before those that their first factor leaves are copied.
+            let gathered = if one_row_each { rows } else { 0.0 };
+            let projected = (forward.rows + gathered) * inputs + forward.rows * rank;
+            // A product holds its right factor a second time.
+            let packed = rows * rank.max(outputs);
+            projected.max(rows * rank + packed + products)
+        } else {
+            copies * inputs + products
+        });
     }
     largest
 }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::factors::KernelForm;
 use crate::gguf::Gguf;
 use crate::hub::{HubSettings, Progress, locate};
+use crate::lora::Lora;
 use crate::matrix::UNPACKED;
 use crate::memory::memory_plan;
 use crate::network::Network;
@@ -223,8 +224,9 @@ impl Model {
     #[must_use]
     pub fn expanded(mut self) -> Self {
         if self.network.is_packed() {
-            let network = Network::new(&self.config, self.network.parameters());
-            self.network = Arc::new(network.expect("the parameters are those of the model"));
+            let network = Network::new(&self.config, self.network.parameters())
+                .and_then(|network| network.with_lora(*self.network.lora()));
+            self.network = Arc::new(network.expect("everything is that of the model"));
         }
         self
     }
@@ -255,6 +257,32 @@ impl Model {
     pub fn with_prompts(mut self, settings: PromptSettings) -> Self {
         self.prompts = PromptSettings { context: self.config.positions, ..settings };
         self
+    }
+
+    /// The same model with other low-rank updates for its LoRA blocks.
+    ///
+    /// Weights that another copy of the model still shares are copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::with_lora`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Lora, Model, Parameters, Tokenizer};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// let model = model.with_lora(Lora { rank: 2, seed: 7, ..Lora::default() })?;
+    /// assert_eq!(model.network().lora().seed, 7);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_lora(mut self, lora: Lora) -> Result<Self, Error> {
+        self.network = Arc::new(Arc::unwrap_or_clone(self.network).with_lora(lora)?);
+        Ok(self)
     }
 
     /// The same model with another limit to the bytes that observing may hold beside it.
@@ -382,7 +410,8 @@ impl Model {
         let task = self.read(task)?;
         let layout = task.layout()?;
         let unpacked = if self.network.is_packed() { UNPACKING_BYTES } else { 0 };
-        let needed = memory_plan(&self.config, &layout, blocks, size_of::<f32>());
+        let lora = self.network.lora();
+        let needed = memory_plan(&self.config, &layout, blocks, lora, size_of::<f32>());
         let needed = needed.saturating_add(unpacked);
         if needed > self.memory_limit {
             return Err(Error::TooMuchMemory { needed, limit: self.memory_limit });

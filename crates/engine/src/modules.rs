@@ -52,6 +52,16 @@ pub(crate) fn layers_name(config: &Config) -> &'static str {
     }
 }
 
+/// The path of the norm in front of attention, and of that in front of the MLP, below the prefix
+/// of the model.
+pub(crate) fn norm_paths(config: &Config, layer: usize) -> [String; 2] {
+    let names = match config.family {
+        Family::Gpt2 => ["ln_1", "ln_2"],
+        Family::Llama(_) => ["input_layernorm", "post_attention_layernorm"],
+    };
+    names.map(|name| format!("{}.{layer}.{name}", layers_name(config)))
+}
+
 impl Module {
     /// Number of inputs and outputs.
     pub(crate) fn shape(&self, config: &Config) -> (usize, usize) {

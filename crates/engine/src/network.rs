@@ -8,27 +8,28 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::gguf::Gguf;
 use crate::layout::Layout;
+use crate::lora::Lora;
 use crate::matrix::{Matrix, Order};
 use crate::ops::NormWeights;
 use crate::parameters::{self, Layer, Norm, PackedTensors, Parameters, check_sizes};
 use crate::real::Real;
-use crate::update::Update;
+use crate::update::{Part, Update};
 
 /// How many kinds of matrices there are.
 pub(crate) const KINDS: usize = BlockKind::MATRICES.len();
 
 /// A linear layer; without a bias `bias` is empty, else `[out]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Linear<R> {
     weight: Matrix<R>,
     bias: Vec<R>,
 }
 
 /// The weights of one layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LayerWeights<R> {
-    attention_norm: NormWeights<R>,
-    mlp_norm: NormWeights<R>,
+    pub(crate) attention_norm: NormWeights<R>,
+    pub(crate) mlp_norm: NormWeights<R>,
     /// In the order of [`BlockKind::MATRICES`].
     matrices: [Option<Linear<R>>; KINDS],
 }
@@ -54,7 +55,7 @@ pub(crate) struct LayerWeights<R> {
 /// assert_eq!(model.predict(layout, &labels)?, [0.5]);
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Network<R = f32> {
     config: Config,
     token_embedding: Matrix<R>,
@@ -62,6 +63,7 @@ pub struct Network<R = f32> {
     pub(crate) layers: Vec<LayerWeights<R>>,
     pub(crate) final_norm: NormWeights<R>,
     unembedding: Option<Matrix<R>>,
+    lora: Lora,
 }
 
 impl<R: Real> Network<R> {
@@ -102,6 +104,7 @@ impl<R: Real> Network<R> {
             layers: layers.into_iter().map(|layer| LayerWeights::new(layer, config)).collect(),
             final_norm: norm(final_norm),
             unembedding: unembedding.map(table),
+            lora: Lora::of(config),
         })
     }
 
@@ -138,6 +141,7 @@ impl<R: Real> Network<R> {
             layers: layers.collect::<Result<_, _>>()?,
             final_norm: norm(tensors.final_norm()?),
             unembedding: tensors.unembedding()?.map(Matrix::packed),
+            lora: Lora::of(config),
         })
     }
 
@@ -157,6 +161,52 @@ impl<R: Real> Network<R> {
     #[must_use]
     pub fn is_packed(&self) -> bool {
         self.token_embedding.is_packed()
+    }
+
+    /// The same model with other low-rank updates for its LoRA blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LoraRank`] for a rank that is 0 or larger than the number of inputs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Lora, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 4,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// let model = model.with_lora(Lora { rank: 2, ..Lora::default() })?;
+    /// let update = Update::zeros(&model, &choose_blocks("lora-query@all", &config)?)?;
+    /// assert_eq!(update.blocks()[0].1.len(), 2 * 4); // not 4 · 4
+    ///
+    /// let refused = model.with_lora(Lora { rank: 5, ..Lora::default() });
+    /// assert_eq!(refused.err(), Some(Error::LoraRank { found: 5, largest: 4 }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_lora(mut self, lora: Lora) -> Result<Self, Error> {
+        lora.check(&self.config)?;
+        self.lora = lora;
+        Ok(self)
+    }
+
+    /// What its LoRA blocks look like.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Lora, Network, Parameters};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 4,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// assert_eq!(*model.lora(), Lora { rank: 4, ..Lora::default() }); // as wide as the model
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn lora(&self) -> &Lora {
+        &self.lora
     }
 
     /// The sizes of the model.
@@ -372,6 +422,8 @@ pub(crate) struct Overlay<R> {
     matrices: Vec<Option<Matrix<R>>>,
     /// By layer: in front of attention and of the MLP.
     norms: Vec<Option<[NormWeights<R>; 2]>>,
+    /// Room for the change of a whole matrix.
+    whole: Vec<R>,
 }
 
 impl<R: Real> Overlay<R> {
@@ -381,6 +433,7 @@ impl<R: Real> Overlay<R> {
         Self {
             matrices: std::iter::repeat_with(|| None).take(layers * KINDS).collect(),
             norms: vec![None; layers],
+            whole: Vec::new(),
         }
     }
 
@@ -391,18 +444,19 @@ impl<R: Real> Overlay<R> {
 
     /// `W + θ` for the blocks of an update.
     pub(crate) fn set(&mut self, model: &Network<R>, update: &Update<R>) {
-        for (block, change) in &update.blocks {
-            let (layer, own) = (block.layer(), &model.layers[block.layer()]);
-            let Some(kind) = block.kind().matrix() else {
+        let Self { matrices, norms, whole } = self;
+        update.for_each_part(&model.config, whole, |Part { layer, kind, place, change }| {
+            let own = &model.layers[layer];
+            if kind == BlockKind::Norm {
                 let (attention, mlp) = change.split_at(change.len() / 2);
                 let moved = [own.attention_norm.moved(attention), own.mlp_norm.moved(mlp)];
-                self.norms[layer] = Some(moved);
-                continue;
-            };
+                norms[layer] = Some(moved);
+                return;
+            }
             let own = &own.linear(kind).weight;
             let index = layer * KINDS + kind as usize;
-            let updated = self.matrices[index].get_or_insert_with(|| own.copy());
-            updated.set_block(own, block.place(&model.config), change);
-        }
+            let updated = matrices[index].get_or_insert_with(|| own.copy());
+            updated.set_block(own, place, change);
+        });
     }
 }

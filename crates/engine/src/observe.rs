@@ -3,7 +3,7 @@
 //! In: a [`Network`], a [`TokenTask`] and the candidate blocks. Out: an [`Observation`], whose
 //! [`Geometry`] is all that the decision looks at.
 
-use crate::blocks::{BlockId, BlockKind, block_size};
+use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
 use crate::factors::{KernelForm, kernels, single_position_kernels};
 use crate::labels::Labels;
@@ -259,8 +259,7 @@ pub fn observe<R: Real>(
     blocks: &[BlockId],
     form: KernelForm,
 ) -> Result<Observation, Error> {
-    let layout = task.layout()?;
-    let mut tape = Tape::separate(model, layout, &task.labels, blocks)?;
+    let mut tape = Tape::separate(model, task, blocks)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
     let kernels = kernels(&tape, form)?;
@@ -305,8 +304,7 @@ pub fn observe_single_position<R: Real>(
         block.head().and_then(|head| BlockId::of_head(BlockKind::Output, block.layer(), head))
     });
     let all: Vec<BlockId> = blocks.iter().copied().chain(outputs).collect();
-    let layout = task.layout()?;
-    let mut tape = Tape::separate(model, layout, &task.labels, &all)?;
+    let mut tape = Tape::separate(model, task, &all)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
     let kernels = single_position_kernels(&tape, blocks);
@@ -325,7 +323,8 @@ fn observation<R: Real>(
     for (block, whole) in blocks.iter().zip(kernels) {
         let rows: Vec<&[f64]> = whole.chunks_exact(n + 1).collect();
         let inner: Vec<f64> = rows[..n].iter().flat_map(|row| &row[..n]).copied().collect();
-        let parameters = block_size(tape.model().config(), block);
+        let place = tape.factor_place(block);
+        let parameters = place.0.len() * place.1.len();
         let block = Block::new(block.to_string(), Matrix::new(n, n, inner)?)?
             .with_query(rows[n][..n].to_vec(), rows[n][n])?
             .with_parameters(parameters);

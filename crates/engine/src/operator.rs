@@ -62,8 +62,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let layout = task.layout()?;
-        let mut tape = Tape::separate(model, layout, task.labels(), blocks)?;
+        let mut tape = Tape::separate(model, task, blocks)?;
         let predictions = finite(tape.predictions(), 0)?;
         tape.pull_back(&vec![R::ONE; predictions.len()])?;
         let residuals = task.residuals(&predictions);

@@ -86,7 +86,7 @@ impl Norm {
 }
 
 impl Layer {
-    /// The matrix that blocks of a kind are taken from, if there is one.
+    /// The matrix of a kind, if there is one.
     pub(crate) fn linear(&self, kind: BlockKind) -> Option<&Linear> {
         match kind {
             BlockKind::Value => Some(&self.value),
@@ -96,7 +96,7 @@ impl Layer {
             BlockKind::MlpUp => Some(&self.mlp_up),
             BlockKind::MlpDown => Some(&self.mlp_down),
             BlockKind::MlpGate => self.mlp_gate.as_ref(),
-            BlockKind::Norm => None,
+            BlockKind::LoraValue | BlockKind::LoraQuery | BlockKind::Norm => None,
         }
     }
 
@@ -110,7 +110,7 @@ impl Layer {
             BlockKind::MlpUp => Some(&mut self.mlp_up),
             BlockKind::MlpDown => Some(&mut self.mlp_down),
             BlockKind::MlpGate => self.mlp_gate.as_mut(),
-            BlockKind::Norm => None,
+            BlockKind::LoraValue | BlockKind::LoraQuery | BlockKind::Norm => None,
         }
     }
 }

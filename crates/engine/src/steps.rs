@@ -119,14 +119,13 @@ pub fn descend<R: Real>(
 ) -> Result<Descent<R>, Error> {
     check_positive("step size", settings.step_size)?;
     let variances = checked_variances(settings.variances.as_deref(), blocks)?;
-    let layout = task.layout()?;
-    let mut tape = Tape::new(model, layout, task.labels(), blocks)?;
+    let mut tape = Tape::of_task(model, task, blocks)?;
     let mut descent = Descent {
         predictions: Vec::with_capacity(settings.horizon + 1),
         query_predictions: Vec::with_capacity(settings.horizon + 1),
         losses: Vec::with_capacity(settings.horizon + 1),
         expected_decreases: Vec::with_capacity(settings.horizon),
-        update: Update::zeros(model, blocks)?,
+        update: tape.zero_update(),
         passes: PassCount::default(),
     };
     let mut scratch = Vec::new();
@@ -305,11 +304,11 @@ fn apply<R: Real>(
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
 ) -> Result<Applied<R>, Error> {
-    let mut tape = Tape::new(model, task.layout()?, task.labels(), blocks)?;
+    let mut tape = Tape::of_task(model, task, blocks)?;
     let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
     let weights = weigh(&task.residuals(&base_predictions))?;
     tape.pull_back(&seeds(&weights))?;
-    let mut update = Update::zeros(model, blocks)?;
+    let mut update = tape.zero_update();
     add_gradient(&tape, scales, &mut update, &mut Vec::new());
     let (predictions, query_prediction) = split(finite(tape.run(&update)?, 1)?);
     let passes = tape.passes();
@@ -359,9 +358,7 @@ pub fn predict_updated<R: Real>(
     task: &TokenTask,
     update: &Update<R>,
 ) -> Result<Vec<f64>, Error> {
-    let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
-    let layout = task.layout()?;
-    let mut tape = Tape::new(model, layout, task.labels(), &blocks)?;
+    let mut tape = Tape::of_update(model, task, update)?;
     finite(tape.run(update)?, 1)
 }
 

@@ -5,7 +5,7 @@
 //! derivative. Layers below the lowest block are computed once and remembered by their result
 //! alone. Running again after an update allocates nothing.
 
-use crate::blocks::{BlockId, BlockKind, block_size};
+use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
 use crate::labels::Labels;
 use crate::layer::{
@@ -13,7 +13,9 @@ use crate::layer::{
     scatter_add,
 };
 use crate::layout::Layout;
+use crate::lora::FirstFactors;
 use crate::network::{Network, Overlay};
+use crate::observe::TokenTask;
 use crate::ops::Write;
 use crate::passes::PassCount;
 use crate::real::Real;
@@ -21,6 +23,7 @@ use crate::rotary::Rotations;
 use crate::update::Update;
 
 mod factors;
+mod firsts;
 mod plans;
 mod readout;
 
@@ -75,6 +78,9 @@ pub struct Tape<'m, R = f32> {
     /// What keeps sequences apart on the way back, if they are not to be added up.
     separate: Option<Separate<R>>,
     blocks: Vec<BlockId>,
+    /// The first factors of the LoRA blocks, and those that the last update had in their place.
+    own_firsts: FirstFactors<R>,
+    firsts: FirstFactors<R>,
     lowest: usize,
     depth: Depth,
     /// The stream at the lowest layer, `[rows, width]`.
@@ -146,11 +152,14 @@ impl<R: Real> Network<R> {
 impl<'m, R: Real> Tape<'m, R> {
     /// Runs the model forward and remembers what derivatives for `blocks` need.
     ///
+    /// First factors of LoRA blocks that come from prompts come from all of these sequences.
+    ///
     /// # Errors
     ///
     /// [`Error::SequenceTooLong`] or [`Error::TokenOutOfRange`] for sequences or labels that do
     /// not fit the model, [`Error::Empty`], [`Error::NoSuchBlock`] or [`Error::DuplicateBlock`]
-    /// for blocks that it does not have.
+    /// for blocks that it does not have. If first factors come from the sequences,
+    /// [`Error::NotFinite`] or [`Error::Core`] for those that have none.
     ///
     /// # Examples
     ///
@@ -173,19 +182,47 @@ impl<'m, R: Real> Tape<'m, R> {
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
         model.check_blocks(blocks)?;
-        Self::start(model, layout, labels, blocks)
+        let sequences = layout.sequences();
+        Self::start(model, layout, labels, blocks)?.with_own_firsts(sequences)
     }
 
-    /// As [`Tape::new`], but the adjoint keeps sequences apart, whatever they share on the layout.
+    /// As [`Tape::new`] for the prompts of a task; first factors that come from prompts come from
+    /// those that leave one out.
+    pub(crate) fn of_task(
+        model: &'m Network<R>,
+        task: &TokenTask,
+        blocks: &[BlockId],
+    ) -> Result<Self, Error> {
+        model.check_blocks(blocks)?;
+        let tape = Self::start(model, task.layout()?, task.labels(), blocks)?;
+        tape.with_own_firsts(task.examples())
+    }
+
+    /// As [`Tape::of_task`], but the first factors are those of an update that is to be run.
+    pub(crate) fn of_update(
+        model: &'m Network<R>,
+        task: &TokenTask,
+        update: &Update<R>,
+    ) -> Result<Self, Error> {
+        let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
+        model.check_blocks(&blocks)?;
+        update.check(model.config())?;
+        let mut tape = Self::start(model, task.layout()?, task.labels(), &blocks)?;
+        tape.own_firsts = update.firsts.clone();
+        tape.firsts = update.firsts.clone();
+        Ok(tape)
+    }
+
+    /// As [`Tape::of_task`], but the adjoint keeps sequences apart, whatever they share on the
+    /// layout.
     ///
     /// Every token goes forward once and backward once for each sequence that it belongs to.
     pub(crate) fn separate(
         model: &'m Network<R>,
-        layout: Layout,
-        labels: &Labels,
+        task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let mut tape = Self::new(model, layout, labels, blocks)?;
+        let mut tape = Self::of_task(model, task, blocks)?;
         let (layout, lowest) = (&tape.plans.layout, tape.lowest);
         tape.separate = Some(Separate::new(layout, model.config(), lowest));
         Ok(tape)
@@ -241,6 +278,8 @@ impl<'m, R: Real> Tape<'m, R> {
             valid: Valid::default(),
             passes: PassCount::default(),
             blocks: blocks.to_vec(),
+            own_firsts: FirstFactors::none(),
+            firsts: FirstFactors::none(),
             plans: Plans::new(layout, config),
             separate: None,
         };
@@ -253,9 +292,9 @@ impl<'m, R: Real> Tape<'m, R> {
         tape
     }
 
-    /// Whether a block of this kind and layer is asked for.
+    /// Whether a block that moves this matrix, or these norms, is asked for.
     fn needs(&self, layer: usize, kind: BlockKind) -> bool {
-        self.blocks.iter().any(|block| block.layer() == layer && block.kind() == kind)
+        self.blocks.iter().any(|block| block.moves(layer, kind))
     }
 
     /// From the tokens to the stream at the lowest layer; nothing else is kept.
@@ -299,6 +338,9 @@ impl<'m, R: Real> Tape<'m, R> {
 
     /// Runs the updated model forward; the model itself stays as it is.
     ///
+    /// The first factors of LoRA blocks are those of the update, also in derivatives that are taken
+    /// there.
+    ///
     /// # Errors
     ///
     /// [`Error::BlockNotOnTape`] for an update of a block that the tape was not made for, and
@@ -323,18 +365,17 @@ impl<'m, R: Real> Tape<'m, R> {
     /// ```
     pub fn run(&mut self, update: &Update<R>) -> Result<&[R], Error> {
         let moved: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
-        for (block, change) in &update.blocks {
-            if !self.blocks.contains(block) {
-                return Err(Error::BlockNotOnTape { block: block.to_string() });
-            }
-            let (found, expected) = (change.len(), block_size(self.model.config(), block));
-            if found != expected {
-                return Err(Error::SizeMismatch { quantity: "update", found, expected });
-            }
+        if let Some(block) = moved.iter().find(|block| !self.blocks.contains(block)) {
+            return Err(Error::BlockNotOnTape { block: block.to_string() });
+        }
+        update.check(self.model.config())?;
+        self.firsts = self.own_firsts.clone();
+        for (block, first) in update.firsts.iter() {
+            self.firsts.set(*block, first.clone());
         }
         // In the lowest layer, what no update touches now or touched last time is still valid.
         let touched = |kind: BlockKind| {
-            let here = |b: &BlockId| b.layer() == self.lowest && b.kind() == kind;
+            let here = |block: &BlockId| block.moves(self.lowest, kind);
             moved.iter().any(here) || self.applied.iter().any(here)
         };
         // A moved norm leaves what it normalised valid, and nothing that is made of its output.

@@ -3,22 +3,31 @@
 //! In: the blocks that move. Out: [`Update`], and a safetensors file in which every tensor is
 //! named after its block, or the weights of a checkpoint with the update in them. A file is not
 //! trusted: what does not fit the model is refused.
+//!
+//! The change of a LoRA block means nothing without the fixed first factor, so the two go together:
+//! the file holds `lora-value.5` `[rank, out]` and `lora-value.5.first` `[in, rank]`.
 
-use crate::blocks::{BlockId, BlockKind, block_size, check_blocks};
+use crate::blocks::{BlockId, BlockKind, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
-use crate::matrix::for_block;
+use crate::lora::{FirstFactor, FirstFactors, check_rank};
+use crate::matrix::{Order, for_block};
 use crate::network::Network;
+use crate::ops::{View, ViewMut, Write, product};
 use crate::parameters::{Parameters, check_sizes};
 use crate::real::Real;
 use crate::weights::{Weights, check_finite};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
+use std::ops::Range;
 use std::path::Path;
 
 /// The longest header that a file of an update can have, beside its numbers.
 const HEADER: u64 = 1 << 24;
+
+/// What the name of a first factor has behind that of its block.
+const FIRST: &str = ".first";
 
 /// `θ`: a change of some blocks of a model's weights.
 ///
@@ -39,6 +48,17 @@ const HEADER: u64 = 1 << 24;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update<R = f32> {
     pub(crate) blocks: Vec<(BlockId, Vec<R>)>,
+    /// Of the LoRA blocks among them, all of them.
+    pub(crate) firsts: FirstFactors<R>,
+}
+
+/// What moves of a matrix or of the norms of a layer: the place of the change `[rows, columns]`.
+pub(crate) struct Part<'a, R> {
+    pub(crate) layer: usize,
+    /// A matrix or the norms.
+    pub(crate) kind: BlockKind,
+    pub(crate) place: (Range<usize>, Range<usize>),
+    pub(crate) change: &'a [R],
 }
 
 impl<R: Real> Update<R> {
@@ -47,7 +67,9 @@ impl<R: Real> Update<R> {
     /// # Errors
     ///
     /// [`Error::Empty`] without blocks, [`Error::NoSuchBlock`] or [`Error::DuplicateBlock`] for
-    /// blocks that the model does not have or that are there twice.
+    /// blocks that the model does not have or that are there twice,
+    /// [`Error::FirstFactorOfPrompts`] for a LoRA block whose first factor comes from prompts: the
+    /// tape that runs them has such an [update](crate::Tape::zero_update).
     ///
     /// # Examples
     ///
@@ -63,13 +85,39 @@ impl<R: Real> Update<R> {
     /// ```
     pub fn zeros(model: &Network<R>, blocks: &[BlockId]) -> Result<Self, Error> {
         model.check_blocks(blocks)?;
-        let size = |block: &BlockId| block_size(model.config(), block);
-        let blocks = blocks.iter().map(|block| (*block, vec![R::ZERO; size(block)])).collect();
-        Ok(Self { blocks })
+        let mut firsts = FirstFactors::none();
+        for block in blocks.iter().filter(|block| block.kind().is_lora()) {
+            if model.lora().first == FirstFactor::Inputs {
+                return Err(Error::FirstFactorOfPrompts { block: block.to_string() });
+            }
+            let (inputs, _) = model.config().shape(block.kind());
+            firsts.set(*block, model.lora().random(block, inputs));
+        }
+        Ok(Self::with_firsts(model.config(), blocks, &firsts))
     }
 
-    /// The blocks, each with its change as `[in, out]`, row by row; that of norms is their scales
-    /// and shifts, one after the other: attention's scale and shift, then the MLP's.
+    /// `θ = 0` for blocks that the model has, with the first factors of those that are LoRA blocks.
+    pub(crate) fn with_firsts(
+        config: &Config,
+        blocks: &[BlockId],
+        firsts: &FirstFactors<R>,
+    ) -> Self {
+        let mut update = Self { blocks: Vec::new(), firsts: FirstFactors::none() };
+        for block in blocks {
+            let (rows, columns) = block.place(config);
+            let mut size = rows.len() * columns.len();
+            if let Some(first) = firsts.get(block) {
+                size = first.len() / rows.len() * columns.len();
+                update.firsts.set(*block, first.clone());
+            }
+            update.blocks.push((*block, vec![R::ZERO; size]));
+        }
+        update
+    }
+
+    /// The blocks, each with its change as `[in, out]`, row by row; that of a LoRA block is
+    /// `[rank, out]`, that of norms their scales and shifts, one after the other: attention's scale
+    /// and shift, then the MLP's.
     ///
     /// # Examples
     ///
@@ -110,17 +158,103 @@ impl<R: Real> Update<R> {
         found.map(|(_, change)| &mut change[..])
     }
 
-    /// The shape of each block for a model; norms are one vector.
-    fn shapes(model: &Network<R>, blocks: &[BlockId]) -> Vec<Vec<usize>> {
-        let of = |block: &BlockId| {
-            let (rows, columns) = block.place(model.config());
-            if block.kind() == BlockKind::Norm {
-                return vec![columns.len()];
-            }
-            vec![rows.len(), columns.len()]
-        };
-        blocks.iter().map(of).collect()
+    /// `A`: the fixed first factor of a LoRA block, `[in, rank]`, row by row, if it is there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// let blocks = choose_blocks("lora-value,norm@all", &config)?;
+    /// let update = Update::zeros(&model, &blocks)?;
+    /// assert_eq!(update.first(blocks[0]).map(<[f32]>::len), Some(2 * 2));
+    /// assert_eq!(update.first(blocks[1]), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn first(&self, block: BlockId) -> Option<&[R]> {
+        self.firsts.get(&block).map(|first| &first[..])
     }
+
+    /// `Err` unless every change has the size of its block in a model, and so has its first factor.
+    pub(crate) fn check(&self, config: &Config) -> Result<(), Error> {
+        for (block, change) in &self.blocks {
+            let shape = self.shape(config, block, change);
+            check_size("update", change.len(), shape.iter().product())?;
+            if let Some(first) = self.firsts.get(block) {
+                check_size(
+                    "first factor",
+                    first.len(),
+                    config.shape(block.kind()).0 * shape[0],
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The shape of a block's change for a model; norms are one vector.
+    fn shape(&self, config: &Config, block: &BlockId, change: &[R]) -> Vec<usize> {
+        let (rows, columns) = block.place(config);
+        match block.kind() {
+            BlockKind::Norm => vec![columns.len()],
+            kind if kind.is_lora() => vec![change.len() / columns.len(), columns.len()],
+            _ => vec![rows.len(), columns.len()],
+        }
+    }
+
+    /// Calls `visit` with every part of a model's weights that moves, once: what several blocks
+    /// change of one matrix, one of them by a product, is added up in `whole`.
+    pub(crate) fn for_each_part(
+        &self,
+        config: &Config,
+        whole: &mut Vec<R>,
+        mut visit: impl FnMut(Part<'_, R>),
+    ) {
+        for (block, change) in &self.blocks {
+            let (layer, place) = (block.layer(), block.place(config));
+            let kind = block.kind().matrix().unwrap_or(BlockKind::Norm);
+            let same = |b: &BlockId| b.layer() == layer && b.kind().matrix() == Some(kind);
+            if !self.firsts.iter().any(|(other, _)| same(other)) {
+                visit(Part { layer, kind, place, change });
+            } else if block.kind().is_lora() {
+                self.write_whole(config, (layer, kind), whole);
+                visit(Part { layer, kind, place, change: whole });
+            }
+        }
+    }
+
+    /// The change of a matrix by all blocks that move it, `[in, out]`.
+    fn write_whole(&self, config: &Config, of: (usize, BlockKind), whole: &mut Vec<R>) {
+        let shape = config.shape(of.1);
+        whole.clear();
+        whole.resize(shape.0 * shape.1, R::ZERO);
+        for (block, change) in &self.blocks {
+            if (block.layer(), block.kind().matrix()) != (of.0, Some(of.1)) {
+                continue;
+            }
+            if let Some(first) = self.firsts.get(block) {
+                let rank = change.len() / shape.1;
+                let (first, change) =
+                    (View::new(first, shape.0, rank), View::new(change, rank, shape.1));
+                let target = ViewMut::new(whole, shape.0, shape.1);
+                product(Write::Add, target, first, change, R::ONE);
+            } else {
+                for_block(shape, Order::InputsFirst, block.place(config), |index, from| {
+                    whole[index] += change[from];
+                });
+            }
+        }
+    }
+}
+
+fn check_size(quantity: &'static str, found: usize, expected: usize) -> Result<(), Error> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::SizeMismatch { quantity, found, expected })
 }
 
 impl Update<f32> {
@@ -148,16 +282,21 @@ impl Update<f32> {
     pub fn save(&self, file: &Path, model: &Network<f32>) -> Result<(), Error> {
         let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
         model.check_blocks(&names)?;
-        let shapes = Self::shapes(model, &names);
+        self.check(model.config())?;
         let mut tensors = Vec::with_capacity(names.len());
-        for ((block, change), shape) in self.blocks.iter().zip(&shapes) {
-            let (found, expected) = (change.len(), shape.iter().product());
-            if found != expected {
-                return Err(Error::SizeMismatch { quantity: "update", found, expected });
+        let mut push = |name: String, shape: Vec<usize>, values: &[f32]| -> Result<(), Error> {
+            check_finite(file, &name, values)?;
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            tensors.push((name, shape, bytes));
+            Ok(())
+        };
+        for (block, change) in &self.blocks {
+            let shape = self.shape(model.config(), block, change);
+            if let Some(first) = self.firsts.get(block) {
+                let (inputs, _) = model.config().shape(block.kind());
+                push(format!("{block}{FIRST}"), vec![inputs, shape[0]], first)?;
             }
-            check_finite(file, &block.to_string(), change)?;
-            let bytes: Vec<u8> = change.iter().flat_map(|value| value.to_le_bytes()).collect();
-            tensors.push((block.to_string(), shape.clone(), bytes));
+            push(block.to_string(), shape, change)?;
         }
         let views = tensors.iter().map(|(name, shape, bytes)| {
             let view = TensorView::new(Dtype::F32, shape.clone(), bytes);
@@ -210,25 +349,19 @@ impl Update<f32> {
         check_sizes(config, parameters)?;
         let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
         check_blocks(config, &names)?;
-        for (block, change) in &self.blocks {
-            let (found, expected) = (change.len(), block_size(config, block));
-            if found != expected {
-                return Err(Error::SizeMismatch { quantity: "update", found, expected });
-            }
-            let layer = &mut parameters.layers[block.layer()];
-            if block.kind() == BlockKind::Norm {
+        self.check(config)?;
+        self.for_each_part(config, &mut Vec::new(), |Part { layer, kind, place, change }| {
+            let layer = &mut parameters.layers[layer];
+            let Some(linear) = layer.linear_mut(kind) else {
                 let (attention, mlp) = change.split_at(change.len() / 2);
                 layer.attention_norm.add(attention);
                 layer.mlp_norm.add(mlp);
-                continue;
-            }
-            let linear = layer.linear_mut(block.kind());
-            let weight = &mut linear.expect("the blocks have been checked").weight;
-            let shape = config.shape(block.kind());
-            for_block(shape, config.order(), block.place(config), |index, from| {
-                weight[index] += change[from];
+                return;
+            };
+            for_block(config.shape(kind), config.order(), place, |index, from| {
+                linear.weight[index] += change[from];
             });
-        }
+        });
         Ok(())
     }
 
@@ -238,7 +371,8 @@ impl Update<f32> {
     ///
     /// [`Error::File`] or [`Error::FileTooLarge`] if it cannot be read, those of
     /// [`Weights::from_bytes`] and [`Weights::tensor`], [`Error::BadBlockName`] or
-    /// [`Error::NoSuchBlock`] for a tensor that is no block of the model.
+    /// [`Error::NoSuchBlock`] for a tensor that is no block of the model, nor the first factor of
+    /// one in the file, and [`Error::LoraRank`] for a rank that the model's matrix cannot have.
     ///
     /// # Examples
     ///
@@ -256,18 +390,57 @@ impl Update<f32> {
         let config = model.config();
         let size = |kind: BlockKind| {
             let (inputs, outputs) = config.shape(kind);
-            if config.has(kind) { inputs as u64 * outputs as u64 } else { 0 }
+            // With its first factor a LoRA block of the highest rank has so many numbers.
+            let rows = if kind.is_lora() { inputs + outputs } else { outputs };
+            if config.has(kind) { inputs as u64 * rows as u64 } else { 0 }
         };
         let layer: u64 = BlockKind::ALL.into_iter().map(size).sum();
         let limit = (4 * layer).saturating_mul(config.layers as u64).saturating_add(HEADER);
         let bytes = files::read(file, limit)?;
         let weights = Weights::from_bytes(&bytes)?;
-        let names: Vec<BlockId> = weights.names().map(str::parse).collect::<Result<_, _>>()?;
+        let (factors, names): (Vec<&str>, Vec<&str>) =
+            weights.names().partition(|name| name.ends_with(FIRST));
+        let names: Vec<BlockId> =
+            names.into_iter().map(str::parse).collect::<Result<_, _>>()?;
         model.check_blocks(&names)?;
-        let mut blocks = Vec::with_capacity(names.len());
-        for (block, shape) in names.iter().zip(Self::shapes(model, &names)) {
-            blocks.push((*block, weights.tensor(&block.to_string(), &shape)?));
+        let known = |name: &str| {
+            let of =
+                |block: &BlockId| block.kind().is_lora() && format!("{block}{FIRST}") == name;
+            names.iter().any(of)
+        };
+        if let Some(stray) = factors.into_iter().find(|name| !known(name)) {
+            return Err(Error::BadBlockName { found: stray.to_owned() });
         }
-        Ok(Self { blocks })
+        let mut update = Self { blocks: Vec::new(), firsts: FirstFactors::none() };
+        for block in names {
+            update.read(&weights, config, block)?;
+        }
+        Ok(update)
+    }
+
+    /// Adds a block of a file, with its first factor.
+    fn read(
+        &mut self,
+        weights: &Weights<'_>,
+        config: &Config,
+        block: BlockId,
+    ) -> Result<(), Error> {
+        let name = block.to_string();
+        let (rows, columns) = block.place(config);
+        let shape = match block.kind() {
+            BlockKind::Norm => vec![columns.len()],
+            kind if kind.is_lora() => {
+                // The file says what the rank is.
+                let rank = weights.shape(&name).and_then(|shape| shape.first().copied());
+                let rank = rank.unwrap_or(0);
+                check_rank(rank, rows.len())?;
+                let first = weights.tensor(&format!("{name}{FIRST}"), &[rows.len(), rank])?;
+                self.firsts.set(block, first.into());
+                vec![rank, columns.len()]
+            }
+            _ => vec![rows.len(), columns.len()],
+        };
+        self.blocks.push((block, weights.tensor(&name, &shape)?));
+        Ok(())
     }
 }

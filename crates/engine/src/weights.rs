@@ -233,6 +233,11 @@ impl<'a> Weights<'a> {
     }
 
     /// The file that holds a tensor, or what was opened if there is no such tensor.
+    /// The shape of a tensor, if it is there.
+    pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|tensor| &tensor.shape[..])
+    }
+
     pub(crate) fn file_of(&self, name: &str) -> &Path {
         self.tensors.get(name).map_or(&self.origin, |tensor| &self.files[tensor.file].0)
     }

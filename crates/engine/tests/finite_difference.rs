@@ -5,7 +5,7 @@
 mod support;
 
 use fewstep_core::Rng;
-use fewstep_engine::{BlockId, Layout, Network, Tape, Update};
+use fewstep_engine::{BlockId, FirstFactor, Layout, Lora, Network, Tape, Update};
 use support::{FAMILIES, all_blocks, blocks, kinds, norm, random_case_of};
 
 /// `Σ_i seed_i s_i` at an update.
@@ -14,20 +14,23 @@ fn value(tape: &mut Tape<'_, f64>, update: &Update<f64>, seeds: &[f64]) -> f64 {
     predictions.iter().zip(seeds).map(|(s, seed)| s * seed).sum()
 }
 
-/// A random update of some blocks, of the size of the weights or smaller.
-fn random_update(
-    model: &Network<f64>,
-    chosen: &[BlockId],
-    spread: f64,
-    rng: &mut Rng,
-) -> Update<f64> {
-    let mut update = Update::zeros(model, chosen).unwrap();
-    for &block in chosen {
+/// A random update of the blocks of a tape, of the size of the weights or smaller.
+fn random_update(tape: &Tape<'_, f64>, spread: f64, rng: &mut Rng) -> Update<f64> {
+    let mut update = tape.zero_update();
+    let chosen: Vec<BlockId> = update.blocks().iter().map(|(block, _)| *block).collect();
+    for block in chosen {
         for value in update.block_mut(block).unwrap() {
             *value = spread * rng.normal();
         }
     }
     update
+}
+
+/// With first factors of both kinds in turn.
+fn low_rank(model: Network<f64>, number: u64) -> Network<f64> {
+    let first =
+        if number.is_multiple_of(2) { FirstFactor::Random } else { FirstFactor::Inputs };
+    model.with_lora(Lora { rank: 2, first, seed: number }).unwrap()
 }
 
 /// A direction in one block: five-point difference against the gradient, away from θ = 0.
@@ -39,9 +42,9 @@ fn check_blocks(
 ) {
     let (_, _, task) = random_case_of(family, case);
     let mut rng = Rng::new(100 + case);
-    let at = random_update(model, chosen, 0.2, &mut rng);
-    let seeds: Vec<f64> = (0..layout.sequences()).map(|_| rng.normal()).collect();
     let mut tape = Tape::new(model, layout.clone(), task.labels(), chosen).unwrap();
+    let at = random_update(&tape, 0.2, &mut rng);
+    let seeds: Vec<f64> = (0..layout.sequences()).map(|_| rng.normal()).collect();
     tape.run(&at).unwrap();
     tape.pull_back(&seeds).unwrap();
     let gradient = tape.gradient().unwrap();
@@ -73,7 +76,7 @@ fn gradients_of_every_kind_and_layer_match_differences() {
     for family in 0..FAMILIES {
         for case in 0..4 {
             let (config, parameters, task) = random_case_of(family, case);
-            let model = Network::new(&config, parameters).unwrap();
+            let model = low_rank(Network::new(&config, parameters).unwrap(), case);
             for layout in [Layout::plain(task.sequences()), Layout::shared(task.sequences())] {
                 let layout = layout.unwrap();
                 check_blocks(&model, &layout, (family, case), &all_blocks(&config));
@@ -87,7 +90,7 @@ fn gradients_of_every_kind_and_layer_match_differences() {
 fn gradients_match_differences_when_the_adjoint_stops_early() {
     for family in 0..FAMILIES {
         let (config, parameters, task) = random_case_of(family, 7);
-        let model = Network::new(&config, parameters).unwrap();
+        let model = low_rank(Network::new(&config, parameters).unwrap(), family);
         let layout = task.layout().unwrap();
         for kind in kinds(&config).split(',') {
             for layers in ["0..1", "1..2", "last1", "last2", "all"] {

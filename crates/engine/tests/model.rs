@@ -7,7 +7,8 @@ mod support;
 
 use fewstep_core::{Decision, GradientDescent, HorizonRule, Rules, Update as Choice, decide};
 use fewstep_engine::{
-    Error, Model, Outcome, Steps, Task, Update, descend, memory_plan, predict_updated,
+    Error, FirstFactor, Lora, Model, Outcome, Steps, Task, Update, descend, memory_plan,
+    predict_updated,
 };
 use support::{FOLDERS, all_blocks, assert_near, bits, blocks, fixture, kinds};
 
@@ -24,7 +25,9 @@ fn a_merged_checkpoint_predicts_what_its_update_predicts() {
         let model = Model::open(&fixture(folder)).unwrap();
         let task = &tasks()[0];
         let tokens = model.read(task).unwrap();
-        for kinds in kinds(model.config()).split(',').chain(["value,key,mlp-down,norm"]) {
+        for kinds in
+            kinds(model.config()).split(',').chain(["value,key,mlp-down,lora-value,norm"])
+        {
             // Not all blocks of the kind: another head's place would go unnoticed.
             let mut chosen = blocks(&format!("{kinds}@all"), model.config());
             chosen.swap_remove(0);
@@ -90,7 +93,7 @@ fn observing_beyond_the_limit_is_refused_before_it_starts() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
     let (task, chosen) = (&tasks()[0], all_blocks(model.config()));
     let layout = model.read(task).unwrap().layout().unwrap();
-    let needed = memory_plan(model.config(), &layout, &chosen, 4);
+    let needed = memory_plan(model.config(), &layout, &chosen, model.network().lora(), 4);
     assert!(needed > 1000);
     let limited = |limit: u64| model.clone().with_memory_limit(limit).observe(task, &chosen);
     let refused = limited(needed - 1).unwrap_err();
@@ -188,8 +191,11 @@ fn a_decision_made_elsewhere_is_refused() {
 fn tasks_beside_each_other_answer_as_if_alone() {
     let directory = fixture("gpt2-inner");
     let model = Model::open(&directory).unwrap();
+    let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
+    let model = model.with_lora(lora).unwrap();
     let work = |task: &Task| {
-        let candidates = blocks("value,mlp-up@last2", model.config());
+        let candidates =
+            blocks("value,mlp-up,lora-value,lora-query,norm@last2", model.config());
         let observation = model.observe(task, &candidates).unwrap();
         let rules = Rules { horizon: HorizonRule::Fixed(5), ..Rules::default() };
         let decision = decide(&observation.geometry, &rules).unwrap();

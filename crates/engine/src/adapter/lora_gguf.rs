@@ -31,7 +31,8 @@ impl Update<f32> {
     ///
     /// # Errors
     ///
-    /// Those of [`Update::save_peft`].
+    /// Those of [`Update::save_peft`], and [`Error::Unsupported`] for norms, which such files do
+    /// not hold.
     ///
     /// # Examples
     ///
@@ -49,6 +50,14 @@ impl Update<f32> {
     pub fn save_lora_gguf(&self, file: &Path, model: &Network<f32>) -> Result<(), Error> {
         let names: Vec<BlockId> = self.blocks.iter().map(|(block, _)| *block).collect();
         model.check_blocks(&names)?;
+        if let Some(block) = names.iter().find(|block| block.kind() == BlockKind::Norm) {
+            return Err(Error::Unsupported {
+                file: file.to_path_buf(),
+                setting: "block",
+                found: block.to_string(),
+                allowed: "blocks of matrices; another format holds norms too",
+            });
+        }
         let pairs = self.pairs(file, model.config())?;
         files::write(file, &bytes(model.config(), pairs))
     }

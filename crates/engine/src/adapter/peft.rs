@@ -2,16 +2,17 @@
 //!
 //! A directory with `adapter_config.json` and `adapter_model.safetensors`, in which a matrix has
 //! the tensors `base_model.model.PATH.lora_A.weight` (`[rank, inputs]`) and `….lora_B.weight`
-//! (`[outputs, rank]`). A file is not trusted: shapes are checked before memory is taken.
+//! (`[outputs, rank]`). Norms that moved are there whole, as `PATH.weight` and `PATH.bias`, and are
+//! named in `modules_to_save`. A file is not trusted: shapes are checked before memory is taken.
 
 use super::blocks_of;
 use super::peft_config::{self, Settings};
-use crate::blocks::BlockId;
+use crate::blocks::{BlockId, BlockKind};
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::matrix::{Order, for_block};
-use crate::modules::{Module, layers_name, modules};
+use crate::modules::{Module, layers_name, modules, norm_paths};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
 use crate::parameters::{Precision, Stored, prefix};
@@ -19,7 +20,7 @@ use crate::update::Update;
 use crate::weights::{self, Weights, check_finite};
 use safetensors::serialize;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 const CONFIG: &str = "adapter_config.json";
@@ -27,6 +28,9 @@ const WEIGHTS: &str = "adapter_model.safetensors";
 const START: &str = "base_model.model.";
 const FIRST: &str = ".lora_A.weight";
 const SECOND: &str = ".lora_B.weight";
+/// The ends of a norm's tensors.
+const SCALE: &str = ".weight";
+const SHIFT: &str = ".bias";
 
 impl Update<f32> {
     /// Writes the update of a model as a PEFT LoRA adapter into an existing directory.
@@ -78,15 +82,25 @@ impl Update<f32> {
                     .push((format!("{START}{path}{end}"), Stored { shape, values, precision }));
             }
         }
+        let norms = self.moved_norms(model);
+        for (path, values) in &norms {
+            check_finite(&file, path, values)?;
+            let (shape, precision) = (vec![config.width], Precision::Single);
+            let values = Cow::Borrowed(&values[..]);
+            tensors.push((format!("{START}{path}"), Stored { shape, values, precision }));
+        }
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         let bytes = serialize(tensors, Some(metadata.into_iter().collect()))
             .expect("every tensor is valid by itself");
         files::write(&file, &bytes)?;
-        let json = peft_config::json(config, &pairs, base);
+        let mut whole: Vec<&str> =
+            norms.iter().filter_map(|(path, _)| path.strip_suffix(SCALE)).collect();
+        whole.sort_unstable();
+        let json = peft_config::json(config, &pairs, &whole, base);
         files::write(&directory.join(CONFIG), json.as_bytes())
     }
 
-    /// Reads a PEFT LoRA adapter as an update of a model's matrices.
+    /// Reads a PEFT LoRA adapter as an update of a model's matrices and norms.
     ///
     /// Any adapter of the matrices in a model's layers is read, with its scaling (`lora_alpha`,
     /// `use_rslora`) and with ranks and scalings of single matrices. Blocks that it leaves as they
@@ -96,7 +110,7 @@ impl Update<f32> {
     ///
     /// [`Error::File`], [`Error::FileTooLarge`] or [`Error::Json`] if the files cannot be read;
     /// [`Error::Unsupported`], [`Error::UnknownSetting`] or [`Error::BadPattern`] for an adapter
-    /// of a kind that is not implemented, such as one with DoRA, biases or whole modules;
+    /// of a kind that is not implemented, such as one with DoRA or biases;
     /// [`Error::SizeOutOfRange`] for a rank of 0 or beyond reason; [`Error::NotAdaptable`] for a
     /// tensor that is no factor of one of the model's matrices, [`Error::DuplicateTensor`] or
     /// [`Error::MissingTensor`] for a factor that is there twice or not at all;
@@ -125,7 +139,7 @@ impl Update<f32> {
         }
         let map = weights::map(&opened).map_err(files::refused(&file, "read"))?;
         let weights = Weights::of_file(&file, &map)?;
-        let mut blocks = Vec::new();
+        let mut blocks = changed_norms(&weights, model)?;
         for ((layer, module), path) in adapted(&file, &weights, config)? {
             let module = &modules(config)[module];
             let (rank, scale) = settings.of(&directory.join(CONFIG), &path)?;
@@ -135,6 +149,67 @@ impl Update<f32> {
         }
         Self::without_zeros(blocks)
     }
+
+    /// The norms that the update moves, with it: tensors' names and numbers.
+    fn moved_norms(&self, model: &Network<f32>) -> Vec<(String, Vec<f32>)> {
+        let mut moved = Vec::new();
+        for (block, change) in self.blocks.iter().filter(|(b, _)| b.kind() == BlockKind::Norm) {
+            let mut rest = &change[..];
+            for (name, own) in norm_tensors(model, block.layer()) {
+                let (change, next) = rest.split_at(own.len());
+                rest = next;
+                moved.push((name, own.iter().zip(change).map(|(a, b)| a + b).collect()));
+            }
+        }
+        moved
+    }
+}
+
+/// Name and numbers of every tensor of a layer's norms, in the order of a block's change.
+fn norm_tensors(model: &Network<f32>, layer: usize) -> Vec<(String, &[f32])> {
+    let config = model.config();
+    let weights = &model.layers[layer];
+    let norms = [&weights.attention_norm, &weights.mlp_norm];
+    let mut tensors = Vec::new();
+    for (path, norm) in norm_paths(config, layer).into_iter().zip(norms) {
+        for (end, values) in [(SCALE, &norm.scale), (SHIFT, &norm.shift)] {
+            if !values.is_empty() {
+                tensors.push((format!("{}{path}{end}", prefix(config)), &values[..]));
+            }
+        }
+    }
+    tensors
+}
+
+/// The layers whose norms an adapter has, each with how they differ from the model's; a tensor
+/// that is not there stands for one that did not move.
+fn changed_norms(
+    weights: &Weights<'_>,
+    model: &Network<f32>,
+) -> Result<Vec<(BlockId, Vec<f32>)>, Error> {
+    let config = model.config();
+    let there: BTreeSet<&str> = weights.names().collect();
+    let mut blocks = Vec::new();
+    for layer in 0..config.layers {
+        let tensors = norm_tensors(model, layer);
+        let name = |name: &str| format!("{START}{name}");
+        if !tensors.iter().any(|(own, _)| there.contains(name(own).as_str())) {
+            continue;
+        }
+        let mut change = Vec::new();
+        for (own_name, own) in tensors {
+            let found = name(&own_name);
+            if there.contains(found.as_str()) {
+                let values = weights.tensor(&found, &[config.width])?;
+                change.extend(values.iter().zip(own).map(|(a, b)| a - b));
+            } else {
+                change.resize(change.len() + own.len(), 0.0);
+            }
+        }
+        let block = BlockId::of_layer(BlockKind::Norm, layer);
+        blocks.push((block.expect("norms are not split by head"), change));
+    }
+    Ok(blocks)
 }
 
 /// The modules that an adapter has tensors for: by layer and number, with the path in the file.
@@ -144,7 +219,7 @@ fn adapted(
     config: &Config,
 ) -> Result<BTreeMap<(usize, usize), String>, Error> {
     let mut found: BTreeMap<(usize, usize), String> = BTreeMap::new();
-    for name in weights.names() {
+    for name in weights.names().filter(|name| !is_norm(name, config)) {
         let path = name
             .strip_prefix(START)
             .and_then(|rest| rest.strip_suffix(FIRST).or_else(|| rest.strip_suffix(SECOND)));
@@ -160,6 +235,18 @@ fn adapted(
         }
     }
     Ok(found)
+}
+
+/// Whether a tensor is one of a norm of the model's layers.
+fn is_norm(name: &str, config: &Config) -> bool {
+    let path = name.strip_prefix(START).and_then(|rest| rest.strip_prefix(prefix(config)));
+    let path = path.and_then(|rest| {
+        let shift = rest.strip_suffix(SHIFT).filter(|_| config.rotary().is_none());
+        shift.or_else(|| rest.strip_suffix(SCALE))
+    });
+    path.is_some_and(|path| {
+        (0..config.layers).any(|layer| norm_paths(config, layer).iter().any(|own| own == path))
+    })
 }
 
 /// The layer and the number of the module that a path leads to, with or without the prefix of a

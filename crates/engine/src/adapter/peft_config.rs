@@ -28,7 +28,7 @@ const MOST_PATTERNS: usize = 1 << 13;
 const PATTERN_BYTES: usize = 1 << 14;
 
 /// Settings that are read below, that choose matrices, or that only training looks at.
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 27] = [
     "alpha_pattern",
     "auto_mapping",
     "base_model_name_or_path",
@@ -46,6 +46,7 @@ const KNOWN: [&str; 26] = [
     "lora_ga_config",
     "megatron_config",
     "megatron_core",
+    "modules_to_save",
     "peft_version",
     "qalora_group_size",
     "r",
@@ -58,7 +59,7 @@ const KNOWN: [&str; 26] = [
 ];
 
 /// Settings of which only some values are implemented, with those values and the same in words.
-fn accepted() -> [(&'static str, Value, &'static str); 12] {
+fn accepted() -> [(&'static str, Value, &'static str); 11] {
     let (no, none) = (json!([null, false]), json!([null]));
     let fresh = json!([null, true, false, "gaussian", "eva", "mica", "orthogonal"]);
     let kept =
@@ -69,7 +70,6 @@ fn accepted() -> [(&'static str, Value, &'static str); 12] {
         ("use_dora", no.clone(), "false"),
         ("use_qalora", no.clone(), "false"),
         ("lora_bias", no, "false"),
-        ("modules_to_save", json!([null, []]), "null: only matrices in layers are adapted"),
         ("trainable_token_indices", json!([null, [], {}]), "null: embeddings are not adapted"),
         ("target_parameters", json!([null, []]), "null"),
         ("layer_replication", json!([null, []]), "null"),
@@ -214,7 +214,13 @@ impl<'de, N: Deserialize<'de>> Visitor<'de> for PatternsVisitor<N> {
 }
 
 /// The text of an `adapter_config.json` for some pairs, in which every product counts once.
-pub(super) fn json(config: &Config, pairs: &[Pair], base: Option<&str>) -> String {
+/// `whole` are the paths of modules that are stored as they are.
+pub(super) fn json(
+    config: &Config,
+    pairs: &[Pair],
+    whole: &[&str],
+    base: Option<&str>,
+) -> String {
     let rank = most_common(pairs);
     let paths: Vec<String> =
         pairs.iter().map(|pair| pair.module.path(config, pair.layer)).collect();
@@ -234,7 +240,7 @@ pub(super) fn json(config: &Config, pairs: &[Pair], base: Option<&str>) -> Strin
         "init_lora_weights": true,
         "lora_alpha": rank,
         "lora_dropout": 0.0,
-        "modules_to_save": null,
+        "modules_to_save": if whole.is_empty() { Value::Null } else { json!(whole) },
         "peft_type": "LORA",
         "r": rank,
         "rank_pattern": others,

@@ -6,7 +6,7 @@ use crate::blocks::BlockKind;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::gguf::{Gguf, QuantisedMatrix};
-use crate::modules::{layers_name, module_of};
+use crate::modules::{layers_name, module_of, norm_paths};
 use std::collections::BTreeSet;
 
 /// A GGUF file that holds all tensors of a model and no other.
@@ -70,11 +70,7 @@ impl<'a> PackedTensors<'a> {
 
     /// The norms in front of attention and in front of the MLP.
     pub(crate) fn norms(&self, layer: usize) -> Result<[Norm; 2], Error> {
-        let [attention, mlp] = match self.config.family {
-            Family::Gpt2 => ["ln_1", "ln_2"].map(|name| format!("h.{layer}.{name}")),
-            Family::Llama(_) => ["input_layernorm", "post_attention_layernorm"]
-                .map(|name| format!("layers.{layer}.{name}")),
-        };
+        let [attention, mlp] = norm_paths(self.config, layer);
         Ok([self.norm(&attention)?, self.norm(&mlp)?])
     }
 

@@ -24,9 +24,9 @@ impl<R: Real> Tape<'_, R> {
 
     /// Number of rows that a matrix is applied to.
     pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
-        match kind {
-            BlockKind::Value | BlockKind::Key => self.adjoint_plans().layout.rows(),
-            BlockKind::Norm => self.adjoint_plans().sums.rows.len(),
+        match kind.matrix() {
+            Some(BlockKind::Value | BlockKind::Key) => self.adjoint_plans().layout.rows(),
+            None => self.adjoint_plans().sums.rows.len(),
             _ => self.adjoint_plans().of(layer).queries(),
         }
     }
@@ -43,15 +43,31 @@ impl<R: Real> Tape<'_, R> {
 
     /// Whether a matrix is applied to the last token of each sequence alone. What norms have of a
     /// sequence is summed to one row, too.
-    fn one_row_each(&self, layer: usize, kind: BlockKind) -> bool {
-        match kind {
-            BlockKind::Value | BlockKind::Key => false,
-            BlockKind::Norm => true,
+    pub(super) fn one_row_each(&self, layer: usize, kind: BlockKind) -> bool {
+        match kind.matrix() {
+            Some(BlockKind::Value | BlockKind::Key) => false,
+            None => true,
             _ => self.plans.is_last(layer),
         }
     }
 
-    /// `a`: the inputs of a matrix that blocks were asked for, `[rows, in]`.
+    /// Number of inputs and outputs that the factors of a kind have.
+    pub(crate) fn factor_shape(&self, layer: usize, kind: BlockKind) -> (usize, usize) {
+        let (inputs, outputs) = self.model.config().shape(kind);
+        (if kind.is_lora() { self.first(layer, kind).1 } else { inputs }, outputs)
+    }
+
+    /// The inputs and outputs among them that a block takes.
+    pub(crate) fn factor_place(&self, block: &BlockId) -> (Range<usize>, Range<usize>) {
+        let (rows, columns) = block.place(self.model.config());
+        if block.kind().is_lora() {
+            return (0..self.first(block.layer(), block.kind()).1, columns);
+        }
+        (rows, columns)
+    }
+
+    /// `a`: the inputs of a matrix that blocks were asked for, `[rows, in]`; those of a LoRA block
+    /// are what its first factor makes of them, `[rows, rank]`.
     ///
     /// The derivative for norms is a sum over tokens by itself: its inputs are ones.
     pub(crate) fn inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
@@ -61,7 +77,7 @@ impl<R: Real> Tape<'_, R> {
         let values = self.forward_inputs(layer, kind);
         match &self.separate {
             Some(separate) if !self.one_row_each(layer, kind) => {
-                let width = self.model.config().shape(kind).0;
+                let width = self.factor_shape(layer, kind).0;
                 Cow::Owned(gathered(&values, &separate.rows, width))
             }
             _ => values,
@@ -69,7 +85,16 @@ impl<R: Real> Tape<'_, R> {
     }
 
     /// As they were in the forward pass.
-    fn forward_inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+    pub(super) fn forward_inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+        if let Some(matrix) = kind.matrix().filter(|_| kind.is_lora()) {
+            let inputs = self.forward_inputs(layer, matrix);
+            let ((first, rank), width) = (self.first(layer, kind), self.model.config().width);
+            let (rows, first) = (inputs.len() / width, View::new(first, width, rank));
+            let mut projected = vec![R::ZERO; rows * rank];
+            let target = ViewMut::new(&mut projected, rows, rank);
+            product(Write::Over, target, View::new(&inputs, rows, width), first, R::ONE);
+            return Cow::Owned(projected);
+        }
         let tape = &self.layers[layer - self.lowest];
         let [attention, mlp] = self.model.norms(&self.overlay, layer);
         let (normalised, norm) = match kind {
@@ -131,8 +156,8 @@ impl<R: Real> Tape<'_, R> {
                 inputs = Some((layer, kind, self.inputs(layer, kind)));
             }
             let (_, _, values) = inputs.as_ref().expect("it was set just now");
-            let shape = self.model.config().shape(kind);
-            let (rows, columns) = block.place(self.model.config());
+            let shape = self.factor_shape(layer, kind);
+            let (rows, columns) = self.factor_place(block);
             let count = self.rows_of(layer, kind);
             let left = View::new(values, count, shape.0).columns(rows);
             let right = View::new(self.outputs_adjoint(layer, kind), count, shape.1);
@@ -169,7 +194,7 @@ impl<R: Real> Tape<'_, R> {
         if self.adjoint_scratch.is_none() {
             return Err(Error::Empty { quantity: "list of seeds" });
         }
-        let mut gradient = Update::zeros(self.model, &self.blocks)?;
+        let mut gradient = self.zero_update();
         self.for_each_factor(|index, inputs, outputs| {
             write_gradient(inputs, outputs, &mut gradient.blocks[index].1);
         });

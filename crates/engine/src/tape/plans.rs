@@ -28,7 +28,7 @@ impl Plans {
             everywhere: AttentionPlan::everywhere(&layout, counts),
             at_readouts: AttentionPlan::at_readouts(&layout, counts),
             readouts: layout.readout_rows().collect(),
-            sums: Sums { rows: vec![0..layout.rows()], readouts: vec![0..layout.sequences()] },
+            sums: Sums::together(layout.rows(), layout.sequences()),
             last: config.layers - 1,
             layout,
         }
@@ -36,10 +36,8 @@ impl Plans {
 
     /// The same for a layout of separate sequences, none of whose sums are added up.
     fn apart(layout: Layout, config: &Config) -> Self {
-        let sums = Sums {
-            rows: layout.segments().iter().map(|segment| segment.rows.clone()).collect(),
-            readouts: (0..layout.sequences()).map(|index| index..index + 1).collect(),
-        };
+        let sequences = layout.segments().iter().map(|segment| segment.rows.clone());
+        let sums = Sums::apart(sequences.collect());
         Self { sums, ..Self::new(layout, config) }
     }
 

@@ -39,10 +39,12 @@ pub(crate) fn all_blocks(config: &Config) -> Vec<BlockId> {
     blocks(&format!("{}@all", kinds(config)), config)
 }
 
-/// All blocks that are matrices or parts of them.
+/// All blocks that are matrices or parts of them as they are.
 pub(crate) fn matrix_blocks(config: &Config) -> Vec<BlockId> {
     let mut all = all_blocks(config);
-    all.retain(|block| block.kind() != BlockKind::Norm);
+    all.retain(|block| {
+        !matches!(block.kind(), BlockKind::LoraValue | BlockKind::LoraQuery | BlockKind::Norm)
+    });
     all
 }
 

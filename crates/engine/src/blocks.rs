@@ -95,8 +95,17 @@ impl BlockKind {
         }
     }
 
-    /// Whether a block of this kind is the second of two factors.
-    pub(crate) fn is_lora(self) -> bool {
+    /// Whether blocks of this kind change a matrix by a product of low rank.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_engine::BlockKind;
+    ///
+    /// assert!(BlockKind::LoraValue.is_lora() && !BlockKind::Value.is_lora());
+    /// ```
+    #[must_use]
+    pub fn is_lora(self) -> bool {
         matches!(self, Self::LoraValue | Self::LoraQuery)
     }
 

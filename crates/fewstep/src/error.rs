@@ -102,6 +102,15 @@ pub enum Error {
         /// The number of candidate blocks.
         blocks: usize,
     },
+    /// A flag concerns low-rank updates, and none is among the candidates.
+    #[error(
+        "{flag} concerns low-rank updates, and none is a candidate: add lora-value or lora-query \
+         to --blocks, or leave it out"
+    )]
+    NoLowRankBlocks {
+        /// The flag.
+        flag: &'static str,
+    },
     /// A number of blocks is asked for that has no meaning here.
     #[error(
         "--budget {budget} does not fit --select {rule} among {blocks} candidate blocks; {remedy}"

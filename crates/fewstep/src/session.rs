@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::report::{Passes, Prediction, Report, Which};
 use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
 use fewstep_engine::{
-    BlockId, BlockKind, Config, Layout, Model, Observation, Outcome, Tape, Task, Update,
-    choose_blocks,
+    BlockId, BlockKind, Config, FirstFactor, Layout, Model, Observation, Outcome, PassCount,
+    Steps, Tape, Task, Update, choose_blocks, descend,
 };
 use std::collections::BTreeMap;
 
@@ -185,7 +185,7 @@ impl Session {
         if decision.update != Choice::None {
             return Ok(self.model.act(task, decision)?);
         }
-        let block = self.blocks[decision.which.selected[0]];
+        let (update, passes) = self.zeros(task, self.blocks[decision.which.selected[0]])?;
         Ok(Outcome {
             icl: seen.query_prediction,
             adapted: seen.query_prediction,
@@ -193,9 +193,21 @@ impl Session {
             prompt_path: vec![seen.predictions.clone()],
             linear_path: vec![seen.query_prediction],
             departures: Vec::new(),
-            update: Some(Update::zeros(self.model.network(), &[block])?),
-            passes: fewstep_engine::PassCount::default(),
+            update: Some(update),
+            passes,
         })
+    }
+
+    /// An update of one block that does not move, and what it cost: nothing, unless the block's
+    /// first factor comes from the task.
+    fn zeros(&self, task: &Task, block: BlockId) -> Result<(Update, PassCount), Error> {
+        let network = self.model.network();
+        if block.kind().is_lora() && network.lora().first == FirstFactor::Inputs {
+            let steps = Steps::new(1.0, 0);
+            let none = descend(network, &self.model.read(task)?, &[block], &steps)?;
+            return Ok((none.update, none.passes));
+        }
+        Ok((Update::zeros(network, &[block])?, PassCount::default()))
     }
 
     /// Predicts a task's query under an update that was made before; nothing is decided.

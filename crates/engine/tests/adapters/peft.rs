@@ -225,6 +225,41 @@ fn an_update_comes_back() {
     }
 }
 
+/// Low-rank updates, norms and blocks of the same matrices move a model as they do without PEFT;
+/// what comes back of low-rank updates are the blocks of their matrices.
+#[test]
+fn low_rank_updates_and_norms_come_back_as_what_they_do() {
+    for family in 0..FAMILIES {
+        let (config, parameters, _) = random_case_of(family, 7);
+        let model: Network = Network::new(&config, parameters.clone()).unwrap();
+        let mut rng = Rng::new(40 + family);
+        for choice in ["norm@all", "lora-value@last1", "lora-query,norm,lora-value,value@all"] {
+            let mut update = Update::zeros(&model, &blocks(choice, &config)).unwrap();
+            for block in blocks(choice, &config) {
+                for change in update.block_mut(block).unwrap() {
+                    *change = f32::of(0.1 * rng.normal());
+                }
+            }
+            let directory = saved(&update, &model);
+            let read = Update::load_peft(directory.path(), &model).unwrap();
+            let [old, new] = [&update, &read]
+                .map(|update| as_checkpoint(update, &config))
+                .map(|all| all.into_values().flat_map(|(_, values)| values).collect::<Vec<_>>());
+            assert_near(&new, &old, 1e-6, choice);
+            let settings = json(&directory.path().join("adapter_config.json"));
+            let norms = if choice.contains("norm") { 2 * config.layers } else { 0 };
+            assert_eq!(settings["modules_to_save"].as_array().map_or(0, Vec::len), norms);
+        }
+        // llama.cpp's adapters hold no norms, and say so.
+        let norms = Update::zeros(&model, &blocks("norm@last1", &config)).unwrap();
+        let refused = norms.save_lora_gguf("update.gguf".as_ref(), &model);
+        let Err(Error::Unsupported { setting: "block", found, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(found.starts_with("norm."), "{found}");
+    }
+}
+
 /// An update of zeros is an adapter that can be loaded and does nothing.
 #[test]
 fn an_update_of_zeros_can_be_loaded() {

@@ -67,7 +67,6 @@ fn what_is_not_implemented_is_refused_by_name() {
         ("use_dora", json!(true)),
         ("use_qalora", json!(true)),
         ("lora_bias", json!(true)),
-        ("modules_to_save", json!(["lm_head"])),
         ("trainable_token_indices", json!([1, 2])),
         ("target_parameters", json!(["mlp.experts"])),
         ("layer_replication", json!([[0, 2], [1, 2]])),
@@ -89,7 +88,7 @@ fn what_is_not_implemented_is_refused_by_name() {
     for changes in [
         json!({"new_method": null, "other_method": false, "third": {}, "fourth": []}),
         json!({"task_type": "SEQ_CLS", "lora_dropout": 0.5, "target_modules": "all-linear"}),
-        json!({"init_lora_weights": "gaussian", "modules_to_save": []}),
+        json!({"init_lora_weights": "gaussian", "modules_to_save": ["ln_1"]}),
     ] {
         assert!(copy.with(changes.clone()).is_ok(), "{changes}");
     }

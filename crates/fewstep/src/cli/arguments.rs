@@ -7,7 +7,7 @@ use crate::pretraining::Recipe;
 use crate::session::LONGEST_HORIZON;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fewstep_core::{HorizonRule, Rules, Selection};
-use fewstep_engine::{Bos, Order};
+use fewstep_engine::{Bos, FirstFactor, Lora, Order};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -101,7 +101,7 @@ pub(super) struct Predict {
         value_name = "PATH",
         conflicts_with_all = [
             "save_adapter", "dynamics", "blocks", "select", "budget", "horizon", "horizons",
-            "step_scale", "seed", "full", "figures", "loo_order",
+            "step_scale", "seed", "full", "figures", "loo_order", "lora_rank", "lora_first",
         ]
     )]
     pub(super) adapter: Option<PathBuf>,
@@ -185,10 +185,18 @@ pub(super) struct Shared {
     #[arg(long, value_name = "ORDER", default_value_t = Order::Original, help_heading = "Model")]
     pub(super) loo_order: Order,
 
-    /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down, mlp-gate;
-    /// comma-separated), @, and layers (all, lastN, or A..B without B) [default: value@last4]
+    /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down, mlp-gate, lora-value,
+    /// lora-query, norm; comma-separated), @, and layers (all, lastN, or A..B without B)
+    /// [default: value@last4]
     #[arg(long, value_name = "KINDS@LAYERS", help_heading = "Decision")]
     pub(super) blocks: Option<String>,
+    /// Rank of the updates of lora-value and lora-query blocks [default: 8]
+    #[arg(long, value_name = "K", value_parser = positive, help_heading = "Decision")]
+    pub(super) lora_rank: Option<usize>,
+    /// Where their fixed first factor comes from: random numbers, or inputs, the leading directions
+    /// of what the matrix takes in over the examples [default: random]
+    #[arg(long, value_name = "FIRST", help_heading = "Decision")]
+    pub(super) lora_first: Option<FirstFactor>,
     /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom
     /// or random
     #[arg(long, value_name = "RULE", default_value = "all", help_heading = "Decision")]
@@ -209,7 +217,7 @@ pub(super) struct Shared {
         help_heading = "Decision"
     )]
     pub(super) step_scale: f64,
-    /// Seed of the random selection
+    /// Seed of the random selection, and of the random first factors of lora-value and lora-query
     #[arg(long, default_value_t = 0, help_heading = "Decision")]
     pub(super) seed: u64,
 
@@ -245,6 +253,21 @@ impl Shared {
             seed: self.seed,
             ..Rules::default()
         }
+    }
+
+    /// The low-rank updates that the flags ask for, of a model that has others.
+    pub(super) fn lora(&self, own: &Lora) -> Lora {
+        Lora {
+            rank: self.lora_rank.unwrap_or(own.rank),
+            first: self.lora_first.unwrap_or(own.first),
+            seed: self.seed,
+        }
+    }
+
+    /// The flag that concerns low-rank updates alone, if there is one.
+    pub(super) fn lora_flag(&self) -> Option<&'static str> {
+        let rank = self.lora_rank.map(|_| "--lora-rank");
+        rank.or(self.lora_first.map(|_| "--lora-first"))
     }
 }
 

@@ -84,9 +84,16 @@ fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
         }
     })?;
     let model = if shared.expand { model.expanded() } else { model };
-    let mut session = Session::new(with_prompts(model, shared), action)?;
+    let lora = shared.lora(model.network().lora());
+    let model = with_prompts(model, shared).with_lora(lora)?;
+    let mut session = Session::new(model, action)?;
     if let Some(choice) = &shared.blocks {
         session = session.with_blocks(choice)?;
+    }
+    if let Some(flag) = shared.lora_flag()
+        && !session.blocks().iter().any(|block| block.kind().is_lora())
+    {
+        return Err(Error::NoLowRankBlocks { flag });
     }
     Ok(session.with_rules(shared.rules())?.with_matrices(shared.full))
 }

@@ -396,7 +396,7 @@ impl<R: Real> LayerWeights<R> {
 
     fn packed(tensors: &PackedTensors<'_>, layer: usize) -> Result<Self, Error> {
         let mut matrices = [const { None }; KINDS];
-        for kind in BlockKind::ALL.into_iter().filter(|&kind| tensors.config.has(kind)) {
+        for kind in BlockKind::MATRICES.into_iter().filter(|&kind| tensors.config.has(kind)) {
             let (weight, bias) = tensors.linear(layer, kind)?;
             let (weight, bias) = (Matrix::packed(weight), R::of_weights(bias));
             matrices[kind as usize] = Some(Linear { weight, bias });

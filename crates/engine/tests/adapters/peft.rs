@@ -8,7 +8,7 @@ use crate::{
 };
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, Config, Error, Family, Model, Network, Task, Update, predict_updated,
+    BlockId, Config, Error, Family, Model, Network, Real, Task, Update, predict_updated,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,9 +242,10 @@ fn low_rank_updates_and_norms_come_back_as_what_they_do() {
             }
             let directory = saved(&update, &model);
             let read = Update::load_peft(directory.path(), &model).unwrap();
-            let [old, new] = [&update, &read]
-                .map(|update| as_checkpoint(update, &config))
-                .map(|all| all.into_values().flat_map(|(_, values)| values).collect::<Vec<_>>());
+            let [old, new] =
+                [&update, &read].map(|update| as_checkpoint(update, &config)).map(|all| {
+                    all.into_values().flat_map(|(_, values)| values).collect::<Vec<_>>()
+                });
             assert_near(&new, &old, 1e-6, choice);
             let settings = json(&directory.path().join("adapter_config.json"));
             let norms = if choice.contains("norm") { 2 * config.layers } else { 0 };

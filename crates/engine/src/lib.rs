@@ -4,6 +4,10 @@
 //! loaded; a [`Task`] becomes [`Prompts`], the only form in which text reaches the model. A
 //! [`Network`] then runs forward over a [`Layout`] and remembers on a [`Tape`] what derivatives
 //! need. [`Model`] puts these together: it observes tasks and acts on them.
+//!
+//! An [`Update`] leaves in the forms that other tools load: [`Update::save_peft`] writes a LoRA
+//! adapter for the Python package PEFT, [`Update::save_lora_gguf`] one for llama.cpp, and
+//! [`Model::save_merged`] the whole model. [`Update::load_peft`] reads adapters that PEFT made.
 
 mod adapter;
 mod attention;

@@ -8,8 +8,8 @@
 mod support;
 
 use fewstep_engine::{
-    Config, Gguf, KernelForm, Labels, Layout, Network, Parameters, Real, Steps, Update,
-    descend, observe, predict_updated,
+    Config, FirstFactor, Gguf, KernelForm, Labels, Layout, Lora, Network, Parameters, Real,
+    Steps, Update, descend, observe, predict_updated,
 };
 use std::path::Path;
 use support::comparison::{self, Deviation};
@@ -119,6 +119,45 @@ fn gradients_of_the_loss_agree_in_double_precision() {
 #[test]
 fn gradients_of_the_loss_agree_in_single_precision() {
     gradients_agree::<f32>(SINGLE);
+}
+
+/// The checkpoints with references of low-rank updates and norms.
+const ADAPTED: [&str; 3] = ["gpt2-plain", "llama-plain", "mistral-heads"];
+
+/// Asserts that nothing is further from the references of low-rank updates and norms than the
+/// tolerance: the random first factors, kernels in every form, and ten steps.
+fn adapters_agree<R: Real>(tolerance: f64) {
+    for (folder, task) in ADAPTED.iter().flat_map(|f| ["digits", "words"].map(|task| (f, task)))
+    {
+        let reference = Reference::read(folder, &format!("{task}-adapters"));
+        let lora = |name: &str| reference.provenance["lora"][name].as_u64().unwrap();
+        let rank = usize::try_from(lora("rank")).unwrap();
+        let lora = Lora { rank, first: FirstFactor::Random, seed: lora("seed") };
+        let model = load::<R>(folder).with_lora(lora).unwrap();
+        let mut all = comparison::first_factors(&model, &reference);
+        assert_eq!(all.len(), 2 * model.config().layers);
+        for form in [KernelForm::Ghost, KernelForm::Explicit, KernelForm::Cheapest] {
+            let seen = comparison::observation(&model, &reference, form);
+            // Three numbers for each of the three kinds in every layer, and three for all.
+            assert_eq!(seen.len(), 3 + 3 * 3 * model.config().layers);
+            all.extend(seen);
+        }
+        let steps = comparison::steps(&model, &reference);
+        assert_eq!(steps.len(), 3 * 3);
+        for Deviation { what, relative } in all.into_iter().chain(steps) {
+            assert!(relative <= tolerance, "{folder}, {task}: {what} off by {relative:e}");
+        }
+    }
+}
+
+#[test]
+fn low_rank_updates_and_norms_agree_in_double_precision() {
+    adapters_agree::<f64>(DOUBLE);
+}
+
+#[test]
+fn low_rank_updates_and_norms_agree_in_single_precision() {
+    adapters_agree::<f32>(SINGLE);
 }
 
 /// A model in a GGUF file, its weights packed or not.

@@ -2,7 +2,7 @@
 
 use super::{Reference, norm};
 use fewstep_engine::{
-    BlockId, BlockKind, Config, Family, KernelForm, Layout, Network, Real, Steps, Tape,
+    BlockId, BlockKind, Config, Family, KernelForm, Layout, Network, Real, Steps, Tape, Update,
     descend, observe,
 };
 use std::ops::Range;
@@ -84,6 +84,21 @@ pub(crate) fn observation<R: Real>(
         all.push(scaled(what, &query.coupling, coupling, scale));
     }
     all
+}
+
+/// The random first factors of the LoRA blocks that a reference holds.
+pub(crate) fn first_factors<R: Real>(
+    model: &Network<R>,
+    reference: &Reference,
+) -> Vec<Deviation> {
+    let held = reference.floats.iter();
+    let held = held.filter_map(|(key, first)| Some((key.strip_prefix("first.")?, first)));
+    held.map(|(name, first)| {
+        let block: BlockId = name.parse().unwrap();
+        let update = Update::zeros(model, &[block]).unwrap();
+        deviation(name, &wide(update.first(block).unwrap()), first)
+    })
+    .collect()
 }
 
 /// The blocks whose kernels a reference holds, each with its place along the first axes.

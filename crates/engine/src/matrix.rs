@@ -320,6 +320,6 @@ mod tests {
         assert_ne!(left.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));
         let mut row = [0.0; 7];
         packed.write_output(4, &mut row);
-        assert_eq!(row, plain.numbers(Order::OutputsFirst)[28..35]);
+        assert_eq!(row.to_vec(), plain.numbers(Order::OutputsFirst)[28..35].to_vec());
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
 use fewstep_core::Rng;
-use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
+use fewstep_engine::{Config, Error, Model, Parameters, Real, Task, Tokenizer, choose_blocks};
 use serde_json::{Value, json};
 
 /// The texts of a configuration and a tokenizer, and weights.
@@ -21,7 +21,7 @@ fn parts() -> Parts {
         letters.iter().zip(0..).map(|(text, id)| ((*text).to_owned(), json!(id))).collect();
     let config = json!({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 2,
                         "n_inner": 2, "n_positions": 32, "vocab_size": 17});
-    let weights = weights(&config, |rng| rng.normal() as f32);
+    let weights = weights(&config, |rng| f32::of(rng.normal()));
     Parts {
         config,
         tokenizer: json!({
@@ -136,7 +136,7 @@ fn odd_models_take_tasks() {
         ("tokenizer:/post_processor", json!(null)),
         ("tokenizer:/model/merges", json!([])),
     ] {
-        let seen = observe(&with(&[changes.clone()])).unwrap();
+        let seen = observe(&with(std::slice::from_ref(&changes))).unwrap();
         assert!(seen.is_finite() && seen.to_bits() != usual.to_bits(), "{changes:?}");
     }
 }
@@ -147,7 +147,7 @@ fn extreme_weights_are_refused_or_give_numbers() {
     for largest in [1e-45_f32, 1e-20, 1e10, 1e19, f32::MAX] {
         let mut parts = parts();
         parts.weights =
-            weights(&parts.config, |rng| largest * (2.0 * rng.uniform() - 1.0) as f32);
+            weights(&parts.config, |rng| largest * f32::of(2.0 * rng.uniform() - 1.0));
         match observe(&parts) {
             Ok(prediction) => assert!((0.0..=1.0).contains(&prediction), "{largest}"),
             Err(refused) => assert!(
@@ -190,7 +190,8 @@ fn odd_models_are_refused_where_they_are_odd() {
         (("tokenizer:/post_processor/single", json!([])), "Unsupported"),
         (("tokenizer:/normalizer", json!({"type": "NFKC"})), "Unsupported"),
     ] {
-        let refused = observe(&with(&[changes.clone()])).expect_err(&format!("{changes:?}"));
+        let refused =
+            observe(&with(std::slice::from_ref(&changes))).expect_err(&format!("{changes:?}"));
         assert!(format!("{refused:?}").starts_with(variant), "{changes:?}: {refused:?}");
     }
 }

@@ -406,8 +406,8 @@ pub enum Error {
     },
     /// A tensor of an adapter that is no factor of a matrix of the model.
     #[error("{}: tensor {tensor:?} is no part of an adapter for this model; it must be \
-         base_model.model., {allowed}, and .lora_A.weight or .lora_B.weight: embeddings, norms \
-         and biases are not adapted", file.display())]
+         base_model.model., {allowed}, and .lora_A.weight or .lora_B.weight, or a norm of a layer: \
+         embeddings and biases are not adapted", file.display())]
     NotAdaptable {
         /// The file.
         file: PathBuf,

@@ -1,6 +1,6 @@
 //! LoRA adapters for llama.cpp, read by a reader of this file's own.
 
-use crate::support::{FAMILIES, all_blocks, assert_near, blocks, norm};
+use crate::support::{FAMILIES, assert_near, blocks, matrix_blocks, norm};
 use crate::{as_checkpoint, multiply, random_model, random_update, transpose, wide_model};
 use fewstep_core::Rng;
 use fewstep_engine::{Config, Error, Gguf, Update};
@@ -135,7 +135,7 @@ fn factors_multiply_to_what_the_update_adds() {
     for (family, architecture) in (0..FAMILIES).zip(architectures) {
         let (model, mut rng) = (wide_model(family, 8), Rng::new(30 + family));
         let config = model.config();
-        let update = random_update(&model, &all_blocks(config), &mut rng);
+        let update = random_update(&model, &matrix_blocks(config), &mut rng);
         let mut content = read(&saved(&update, &model));
         let text = |key: &str| content.texts[key].clone();
         assert_eq!(text("general.architecture"), architecture);

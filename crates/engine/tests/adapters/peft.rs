@@ -1,7 +1,7 @@
 //! PEFT adapters, both ways.
 
 use crate::support::{
-    FAMILIES, all_blocks, assert_near, blocks, fixture, norm, random_case_of,
+    FAMILIES, assert_near, blocks, fixture, matrix_blocks, norm, random_case_of,
 };
 use crate::{
     as_checkpoint, multiply, random_model, random_update, tensors, transpose, wide_model,
@@ -83,7 +83,7 @@ fn an_adapter_of_one_layer_is_an_update_of_that_layer() {
 fn factors_multiply_to_what_the_update_adds_to_a_checkpoint() {
     for family in 0..FAMILIES {
         let (model, mut rng) = (wide_model(family, 3), Rng::new(family));
-        let (config, all) = (model.config(), all_blocks(model.config()));
+        let (config, all) = (model.config(), matrix_blocks(model.config()));
         let update = random_update(&model, &all, &mut rng);
         let directory = saved(&update, &model);
         let mut products = products(directory.path());
@@ -192,7 +192,7 @@ fn an_update_comes_back() {
         let exact: Network<f64> = Network::new(&config, parameters.clone()).unwrap();
         let model: Network = Network::new(&config, parameters).unwrap();
         let mut rng = Rng::new(20 + family);
-        let all = all_blocks(&config);
+        let all = matrix_blocks(&config);
         let mut choices: Vec<Vec<BlockId>> = all.iter().map(|block| vec![*block]).collect();
         choices.push(all);
         for chosen in choices {

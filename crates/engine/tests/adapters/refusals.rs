@@ -182,7 +182,8 @@ fn tensors_must_be_factors_of_the_models_matrices() {
         (name, "self_attn.q_proj.lora_A.default.weight"),
         (name, "self_attn.q_proj.lora_magnitude_vector"),
         (name, "self_attn.qkv_proj.lora_A.weight"),
-        (name, "input_layernorm.weight"),
+        (name, "input_layernorm.bias"),
+        (name, "norm.weight"),
         ("model.model.layers.1.", "model.model.layers.2."),
         ("model.model.layers.1.", "model.model.layers.01."),
         ("model.model.layers.1.", "model.model.layers.18446744073709551616."),
@@ -200,6 +201,9 @@ fn tensors_must_be_factors_of_the_models_matrices() {
         assert!(tensor.contains(new), "{tensor}");
         assert!(allowed.starts_with("model.layers. with a layer from 0 to 1"), "{allowed}");
     }
+    // A norm of another size.
+    let refused = copy.with_weights(&rename(&weights, name, "input_layernorm.weight"));
+    assert!(matches!(refused, Err(Error::TensorShape { .. })), "{refused:?}");
     // The same matrix under both of its names.
     let half = "model.model.layers.1.self_attn.q_proj.lora_B";
     let refused =

@@ -31,8 +31,8 @@ pub(crate) const UNPACKED: usize = 1 << 18;
 #[derive(Clone, Debug)]
 enum Storage<R> {
     Plain(Vec<R>),
-    /// `[out, in]`.
-    Packed(QuantisedMatrix),
+    /// `[out, in]`; in a box, since overlays have room for every matrix and none is packed.
+    Packed(Box<QuantisedMatrix>),
 }
 
 /// A matrix with so many inputs and outputs.
@@ -56,7 +56,7 @@ impl<R: Real> Matrix<R> {
     /// A matrix that stays packed.
     pub(crate) fn packed(matrix: QuantisedMatrix) -> Self {
         let (inputs, outputs) = (matrix.columns(), matrix.rows());
-        let (storage, order) = (Storage::Packed(matrix), Order::OutputsFirst);
+        let (storage, order) = (Storage::Packed(Box::new(matrix)), Order::OutputsFirst);
         Self { storage, inputs, outputs, order, transposed: None }
     }
 

@@ -60,6 +60,7 @@ pub use model::{Model, Outcome};
 pub use network::Network;
 pub use observe::{Observation, TokenTask, observe, observe_single_position};
 pub use operator::KernelOperator;
+pub use ops::count_operations;
 pub use order::Order;
 pub use parameters::{Layer, Linear, Norm, Parameters, Precision};
 pub use passes::PassCount;

@@ -5,6 +5,7 @@
 //! this crate and panics. All sums run in a fixed order.
 
 use crate::real::Real;
+use std::cell::Cell;
 use std::ops::Range;
 
 #[cfg(test)]
@@ -112,7 +113,55 @@ pub(crate) enum Write {
     Add,
 }
 
-/// `target (+)= scale · left · right`, on one thread.
+/// Multiplications from which on a product is worth dividing between two threads.
+const DIVISIBLE: usize = 1 << 22;
+
+/// Rows or columns that a part of a divided product has at least: with fewer, the product kernel
+/// may sum in another order.
+const LEAST_PART: usize = 96;
+
+thread_local! {
+    /// Multiplications of matrix products that this thread has asked for.
+    static OPERATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Adds to the count of multiplications.
+fn count(rows: usize, columns: usize, inner: usize) {
+    let operations = rows as u64 * columns as u64 * inner as u64;
+    OPERATIONS.with(|sum| sum.set(sum.get() + operations));
+}
+
+/// Does some work on this thread and counts the multiplications of its matrix products, each of
+/// which comes with an addition.
+///
+/// The count belongs to the arithmetic, not to the machine: it says what an optimisation saves.
+/// What the work does on other threads is not counted, so it must not be inside a thread pool.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{Config, Error, Layout, Network, Parameters, count_operations};
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// let run = |length| {
+///     let layout = Layout::plain(&[vec![0; length]]).expect("there are tokens");
+///     count_operations(|| model.logits(layout)).1
+/// };
+/// assert!(run(1) < run(2));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn count_operations<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = OPERATIONS.with(Cell::get);
+    let result = work();
+    (result, OPERATIONS.with(Cell::get) - before)
+}
+
+/// `target (+)= scale · left · right`.
+///
+/// Inside a thread pool a large product is divided between its threads. No number changes by it:
+/// every entry is summed in one piece and in one order.
 pub(crate) fn product<R: Real>(
     write: Write,
     target: ViewMut<'_, R>,
@@ -126,6 +175,7 @@ pub(crate) fn product<R: Real>(
     if rows == 0 || columns == 0 {
         return;
     }
+    count(rows, columns, inner);
     if inner == 0 {
         if write == Write::Over {
             for row in 0..rows {
@@ -137,18 +187,80 @@ pub(crate) fn product<R: Real>(
     let last = (rows - 1) * target.row_stride + columns - 1;
     assert!(left.fits() && right.fits() && last < target.values.len(), "views are inside");
     assert!(columns <= target.row_stride || rows == 1, "target rows do not overlap");
-    let stride = |value: usize| isize::try_from(value).expect("a stride is inside a buffer");
+    let target = Place { first: target.values.as_mut_ptr(), row_stride: target.row_stride };
     // SAFETY: the assertions above hold, so every entry that the three views name lies inside
     // its slice, and distinct entries of the target are distinct numbers. The target is borrowed
-    // mutably, so it overlaps neither factor. `Real` is sealed: `R` is `f32` or `f64`, which
-    // `gemm` implements.
+    // mutably, so it overlaps neither factor.
     #[allow(unsafe_code, reason = "the product kernel takes raw pointers")]
+    unsafe {
+        multiply(write, target, left, right, scale);
+    }
+}
+
+/// Where the entries of a product go: the first of them, and how far its rows are apart.
+#[derive(Clone, Copy)]
+struct Place<R> {
+    first: *mut R,
+    row_stride: usize,
+}
+
+// SAFETY: a place is handed to one thread alone, together with the rows and columns that are its.
+#[allow(unsafe_code, reason = "pointers do not cross threads by themselves")]
+unsafe impl<R: Send> Send for Place<R> {}
+
+impl<R> Place<R> {
+    /// The place of an entry, which is inside.
+    fn at(self, row: usize, column: usize) -> Self {
+        Self { first: self.first.wrapping_add(row * self.row_stride + column), ..self }
+    }
+}
+
+/// As [`product`], in parts if that is worth it.
+///
+/// # Safety
+///
+/// Both views are inside their buffers, and the entries of the target are numbers that are
+/// distinct, inside one buffer, and borrowed by nobody else.
+#[allow(unsafe_code, reason = "the parts of a product lie side by side in one buffer")]
+unsafe fn multiply<R: Real>(
+    write: Write,
+    target: Place<R>,
+    left: View<'_, R>,
+    right: View<'_, R>,
+    scale: R,
+) {
+    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
+    let least = rows.min(columns) >= LEAST_PART && rows.max(columns) >= 2 * LEAST_PART;
+    if pooled() && least && rows.saturating_mul(columns).saturating_mul(inner) >= DIVISIBLE {
+        let half = |size: usize| (size / 2).next_multiple_of(LEAST_PART);
+        // The larger side is cut, so that the smaller factor is the one that both parts read.
+        // SAFETY: the two parts have different rows or different columns of the target.
+        if rows > columns {
+            let cut = half(rows);
+            let (upper, lower) = (left.rows(0..cut), left.rows(cut..rows));
+            rayon::join(
+                move || unsafe { multiply(write, target, upper, right, scale) },
+                move || unsafe { multiply(write, target.at(cut, 0), lower, right, scale) },
+            );
+        } else {
+            let cut = half(columns);
+            let (first, rest) = (right.columns(0..cut), right.columns(cut..columns));
+            rayon::join(
+                move || unsafe { multiply(write, target, left, first, scale) },
+                move || unsafe { multiply(write, target.at(0, cut), left, rest, scale) },
+            );
+        }
+        return;
+    }
+    let stride = |value: usize| isize::try_from(value).expect("a stride is inside a buffer");
+    // SAFETY: as required of the caller. `Real` is sealed: `R` is `f32` or `f64`, which `gemm`
+    // implements.
     unsafe {
         gemm::gemm(
             rows,
             columns,
             inner,
-            target.values.as_mut_ptr(),
+            target.first,
             1,
             stride(target.row_stride),
             write == Write::Add,
@@ -166,6 +278,11 @@ pub(crate) fn product<R: Real>(
             gemm::Parallelism::None,
         );
     }
+}
+
+/// Whether this thread belongs to a pool of several.
+pub(crate) fn pooled() -> bool {
+    rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }
 
 /// `y = x W + b` for every row: `target [rows, out]`, `input [rows, in]`, `weight [in, out]`.

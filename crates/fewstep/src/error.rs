@@ -19,6 +19,16 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    // The machine.
+    /// Threads cannot be started.
+    #[error("{threads} threads cannot be started ({reason}); ask for fewer with --threads")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system says.
+        reason: String,
+    },
+
     // Tasks.
     /// A line is no JSON object, or not one that is a task.
     #[error("column {column}: {problem}; a task is one JSON object on one line")]

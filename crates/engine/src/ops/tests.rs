@@ -208,3 +208,64 @@ fn a_softmax_of_huge_scores_does_not_overflow() {
     softmax(&mut scores);
     assert_eq!(scores[..2], [0.5, 0.5]);
 }
+
+/// A product that is divided between threads is the same to the bit, in either direction, and
+/// leaves what is beside it as it was.
+#[test]
+fn divided_products_are_the_same_to_the_bit() {
+    fn check<R: Real>(pool: &rayon::ThreadPool, seed: u64) {
+        let mut numbers = Numbers::new(seed);
+        for (rows, inner, columns) in
+            [(97, 500, 700), (250, 768, 768), (431, 97, 130), (300, 1100, 96), (192, 700, 192)]
+        {
+            let mut vector = |size: usize| -> Vec<R> {
+                numbers.vector(size).into_iter().map(R::of).collect()
+            };
+            let (left, right) = (vector(rows * inner), vector(inner * columns));
+            let before = vector(rows * (columns + 5));
+            for (write, turned) in
+                [(Write::Over, false), (Write::Add, false), (Write::Over, true)]
+            {
+                let run = || {
+                    let mut target = before.clone();
+                    let place =
+                        ViewMut::new(&mut target, rows, columns + 5).columns(3..columns + 3);
+                    let (left, right) = match turned {
+                        false => {
+                            (View::new(&left, rows, inner), View::new(&right, inner, columns))
+                        }
+                        true => (
+                            View::new(&left, inner, rows).transposed(),
+                            View::new(&right, columns, inner).transposed(),
+                        ),
+                    };
+                    product(write, place, left, right, R::of(0.5));
+                    target.iter().map(|value| value.wide().to_bits()).collect::<Vec<_>>()
+                };
+                assert_eq!(pool.install(run), run(), "{rows} {inner} {columns} {turned}");
+            }
+        }
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    assert!(pool.install(pooled) && !pooled());
+    check::<f32>(&pool, 4);
+    check::<f64>(&pool, 5);
+}
+
+#[test]
+fn operations_are_those_of_the_products_within() {
+    let (left, right) = (vec![1.0; 6], vec![1.0; 12]);
+    let run = |columns: usize| {
+        let mut target = vec![0.0; 2 * columns];
+        let place = ViewMut::new(&mut target, 2, columns);
+        let right = View::new(&right, 3, 4).columns(0..columns);
+        product(Write::Over, place, View::new(&left, 2, 3), right, 1.0);
+    };
+    run(4);
+    let ((), counted) = count_operations(|| {
+        run(4);
+        run(0);
+        run(1);
+    });
+    assert_eq!(counted, 2 * 3 * 4 + 2 * 3);
+}

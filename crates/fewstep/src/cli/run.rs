@@ -187,7 +187,11 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
     sink.charts = charts;
     let stop = listen("finishing the tasks under way");
     let threads = shared.threads.unwrap_or_else(processors);
-    let answer = move |line| work.answer(line);
+    // Tasks share one pool: where there are fewer of them than threads, their products are
+    // divided, and no number changes by it.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
+    let answer = move |line| pool.install(|| work.answer(line));
     in_order(tasks, answer, threads, Arc::clone(&stop), |(end, answer)| sink.take(end, answer));
     let interrupted = stop.load(Ordering::SeqCst);
     let summary = match sink.close((!shared.json).then(|| started.elapsed()), style()) {

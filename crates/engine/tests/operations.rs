@@ -1,0 +1,222 @@
+//! How much arithmetic observing and stepping take, to the last multiplication: a reduction that
+//! is lost fails here, on any machine.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
+
+mod support;
+
+use fewstep_core::Rng;
+use fewstep_engine::{
+    BlockId, Config, Family, KernelForm, Labels, Layout, Network, Order, Steps, TokenTask,
+    Update, count_operations, descend, observe, predict_updated,
+};
+use support::{blocks, random_parameters};
+
+const LAYERS: u64 = 5;
+const LOWEST: u64 = 2;
+const WIDTH: u64 = 24;
+const INNER: u64 = 40;
+const LABELS: u64 = 3;
+
+/// Tokens per example, the answer included.
+const LENGTH: usize = 4;
+
+fn model() -> Network {
+    let size = |value: u64| usize::try_from(value).unwrap();
+    let config = Config {
+        layers: size(LAYERS),
+        heads: 3,
+        width: size(WIDTH),
+        inner: size(INNER),
+        positions: 128,
+        vocabulary: 200,
+        norm_epsilon: 1e-5,
+        tied: true,
+        bos: None,
+        family: Family::Gpt2,
+    };
+    let parameters = random_parameters(&config, &mut Rng::new(3));
+    Network::new(&config, parameters).unwrap()
+}
+
+/// Prompts that each leave one example out, and the query's. No two examples have a token in
+/// common.
+fn task(examples: u32, order: Order) -> TokenTask {
+    let length = u32::try_from(LENGTH).unwrap();
+    let shown = |example: u32| (length * example..length * (example + 1)).collect::<Vec<u32>>();
+    let prompt = |asked: u32| -> Vec<u32> {
+        let mut others: Vec<u32> = (0..examples).filter(|&other| other != asked).collect();
+        if order == Order::Tree && asked < examples {
+            others.sort_by_key(|other| (other ^ asked).leading_zeros());
+        }
+        let others = others.into_iter().flat_map(shown);
+        others.chain(shown(asked)[..LENGTH - 1].to_vec()).collect()
+    };
+    let labels = Labels::new(vec![1, 2, 3], vec![0.0, 0.5, 1.0]).unwrap();
+    let targets = (0..examples).map(|example| f64::from(example % 2)).collect();
+    TokenTask::new((0..examples).map(prompt).collect(), prompt(examples), labels, targets)
+        .unwrap()
+}
+
+/// What counts depend on, taken from the prompts alone.
+struct Tokens {
+    sequences: u64,
+    /// All tokens, and the sum of squared lengths: what prompts side by side attend to.
+    all: u64,
+    squares: u64,
+    /// Distinct beginnings, and what each stretch between two branchings attends to.
+    shared: u64,
+    seen: u64,
+}
+
+impl Tokens {
+    fn of(task: &TokenTask) -> Self {
+        let lengths = || task.sequences().iter().map(|sequence| sequence.len() as u64);
+        let mut beginnings: Vec<&[u32]> = Vec::new();
+        for sequence in task.sequences() {
+            beginnings.extend((1..=sequence.len()).map(|end| &sequence[..end]));
+        }
+        beginnings.sort_unstable();
+        beginnings.dedup();
+        // A stretch ends where prompts part, or where one of them ends.
+        let follows = |start: &[u32]| {
+            let next = beginnings.iter().filter(|other| other.len() == start.len() + 1);
+            next.filter(|other| other.starts_with(start)).count()
+        };
+        let ends = |start: &[u32]| {
+            follows(start) != 1 || task.sequences().iter().any(|sequence| sequence == start)
+        };
+        let mut seen = 0;
+        for end in beginnings.iter().filter(|start| ends(start)) {
+            let before = (1..end.len()).rev().find(|&length| ends(&end[..length]));
+            seen += (end.len() - before.unwrap_or(0)) * end.len();
+        }
+        Self {
+            sequences: lengths().count() as u64,
+            all: lengths().sum(),
+            squares: lengths().map(|length| length * length).sum(),
+            shared: beginnings.len() as u64,
+            seen: seen as u64,
+        }
+    }
+
+    /// From the tokens to the stream that enters the lowest layer.
+    fn lower(&self) -> u64 {
+        LOWEST * (whole_layer(self.shared) + 2 * WIDTH * self.seen)
+    }
+
+    /// The layers above the lowest one and the read-out. In the last layer only keys and values
+    /// are computed at every token.
+    fn upper(&self) -> u64 {
+        let between = LAYERS - LOWEST - 2;
+        let last = 2 * WIDTH * WIDTH * self.shared
+            + 2 * WIDTH * WIDTH * self.sequences
+            + 2 * WIDTH * INNER * self.sequences
+            + 2 * WIDTH * self.all;
+        between * (whole_layer(self.shared) + 2 * WIDTH * self.seen)
+            + last
+            + WIDTH * LABELS * self.sequences
+    }
+
+    /// The lowest layer the first time, and after an update of its values: norm, queries, keys
+    /// and attention are what they were.
+    fn lowest(&self) -> [u64; 2] {
+        let first = whole_layer(self.shared) + 2 * WIDTH * self.seen;
+        let again = first - 2 * WIDTH * WIDTH * self.shared - WIDTH * self.seen;
+        [first, again]
+    }
+
+    /// The adjoint down to the values of the lowest layer, for `rows` tokens of which each
+    /// stretch saw `seen`.
+    fn adjoint(&self, rows: u64, seen: u64) -> u64 {
+        let read_out = WIDTH * LABELS * self.sequences;
+        let last = 2 * WIDTH * INNER * self.sequences
+            + WIDTH * WIDTH * self.sequences
+            + 4 * WIDTH * self.all
+            + 2 * WIDTH * WIDTH * rows
+            + WIDTH * WIDTH * self.sequences;
+        let between = LAYERS - LOWEST - 2;
+        let lowest = 2 * WIDTH * INNER * rows + WIDTH * WIDTH * rows + WIDTH * seen;
+        read_out + last + between * (whole_layer(rows) + 4 * WIDTH * seen) + lowest
+    }
+
+    /// The gradient of all value matrices above.
+    fn gradients(&self) -> u64 {
+        (LAYERS - LOWEST) * WIDTH * WIDTH * self.shared
+    }
+}
+
+/// Four attention matrices and two of the MLP.
+fn whole_layer(rows: u64) -> u64 {
+    (4 * WIDTH * WIDTH + 2 * WIDTH * INNER) * rows
+}
+
+fn value_blocks(model: &Network) -> Vec<BlockId> {
+    blocks(&format!("value@last{}", LAYERS - LOWEST), model.config())
+}
+
+#[test]
+fn observing_shares_the_forward_and_leaves_out_what_nobody_reads() {
+    let model = model();
+    for (examples, order) in [(3, Order::Original), (8, Order::Original), (8, Order::Tree)] {
+        let task = task(examples, order);
+        let tokens = Tokens::of(&task);
+        assert!(tokens.shared < tokens.all);
+        let run = || observe(&model, &task, &value_blocks(&model), KernelForm::Explicit);
+        run().unwrap();
+        let found = count_operations(run).1;
+        // Derivatives of all heads of a matrix, then their inner products.
+        let n = tokens.sequences;
+        let kernels = (LAYERS - LOWEST) * WIDTH * WIDTH * (tokens.all + n * n);
+        let forward = tokens.lower() + tokens.lowest()[0] + tokens.upper();
+        let expected = forward + tokens.adjoint(tokens.all, tokens.squares) + kernels;
+        assert_eq!(found, expected, "{examples} {order}");
+    }
+}
+
+#[test]
+fn steps_share_both_ways_and_keep_what_does_not_change() {
+    let model = model();
+    for (examples, order) in [(3, Order::Original), (8, Order::Original), (8, Order::Tree)] {
+        let task = task(examples, order);
+        let tokens = Tokens::of(&task);
+        let chosen = value_blocks(&model);
+        let run = |steps| {
+            count_operations(|| descend(&model, &task, &chosen, &Steps::new(1e-3, steps))).1
+        };
+        let start = tokens.lower() + tokens.lowest()[0] + tokens.upper();
+        assert_eq!(run(0), start, "{examples} {order}");
+        let step = tokens.adjoint(tokens.shared, tokens.seen)
+            + tokens.gradients()
+            + tokens.lowest()[1]
+            + tokens.upper();
+        assert_eq!(run(1) - run(0), step, "{examples} {order}");
+        assert_eq!(run(4) - run(3), step, "{examples} {order}");
+    }
+    // Of the tokens of eight leave-one-out prompts and the query's, the tree has fewer.
+    let [original, tree] = [Order::Original, Order::Tree].map(|order| {
+        let tokens = Tokens::of(&task(8, order));
+        (tokens.shared, tokens.all)
+    });
+    assert_eq!((original, tree), ((168, 283), (124, 283)));
+}
+
+/// Further queries on the same examples cost their own tokens only.
+#[test]
+fn further_queries_share_all_examples() {
+    let model = model();
+    let update = Update::zeros(&model, &value_blocks(&model)).unwrap();
+    let run = |queries: u32| {
+        let labels = Labels::new(vec![1, 2], vec![0.0, 1.0]).unwrap();
+        let prompt =
+            |query: u32| -> Vec<u32> { (0..32).chain([100 + query, 33, 34]).collect() };
+        let prompts: Vec<Vec<u32>> = (0..queries).map(prompt).collect();
+        let targets = vec![0.0; prompts.len()];
+        let task = TokenTask::new(prompts.clone(), prompt(99), labels, targets).unwrap();
+        let rows = Layout::shared(&prompts).unwrap().rows();
+        (count_operations(|| predict_updated(&model, &task, &update)).1, rows)
+    };
+    let ((few, rows), (many, more)) = (run(2), run(42));
+    assert_eq!(more - rows, 40 * 3);
+    // Each of the forty more costs less than a tenth of the first three together.
+    assert!((many - few) / 40 < few / 10, "{few} for 3 queries, {many} for 43");
+}

@@ -10,10 +10,10 @@
 
 use crate::attention::HeadCounts;
 use crate::blocks::{BlockId, BlockKind};
-use crate::error::Error;
 use crate::ops::{View, ViewMut, Write, dot, product};
 use crate::real::Real;
 use crate::tape::Tape;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// How a kernel is computed; both forms give the same numbers up to rounding.
@@ -48,36 +48,66 @@ struct MatrixFactors<'a, R> {
 
 /// The Gram matrix of the derivatives of all predictions, one per block of the tape:
 /// `[sequences, sequences]`, row by row.
-pub(crate) fn kernels<R: Real>(
-    tape: &Tape<'_, R>,
-    form: KernelForm,
-) -> Result<Vec<Vec<f64>>, Error> {
-    let blocks = tape.blocks();
-    let mut kernels = vec![Vec::new(); blocks.len()];
-    let mut done = vec![false; blocks.len()];
-    for first in 0..blocks.len() {
-        if done[first] {
-            continue;
-        }
-        let (layer, kind) = (blocks[first].layer(), blocks[first].kind());
-        let members: Vec<usize> = (first..blocks.len())
-            .filter(|&index| (blocks[index].layer(), blocks[index].kind()) == (layer, kind))
-            .collect();
-        let inputs = tape.inputs(layer, kind);
-        let chosen: Vec<BlockId> = members.iter().map(|&index| blocks[index]).collect();
-        let factors = MatrixFactors::new(tape, &inputs, &chosen);
-        for (&index, kernel) in members.iter().zip(factors.kernels(form)) {
+pub(crate) fn kernels<R: Real>(tape: &Tape<'_, R>, form: KernelForm) -> Vec<Vec<f64>> {
+    let mut kernels = vec![Vec::new(); tape.blocks().len()];
+    for members in by_matrix(tape.blocks()) {
+        let inputs = inputs_of(tape, &members);
+        let factors = MatrixFactors::new(tape, &inputs, &members);
+        for (&(index, _), kernel) in members.iter().zip(factors.kernels(form)) {
             kernels[index] = kernel;
-            done[index] = true;
         }
     }
-    Ok(kernels)
+    kernels
+}
+
+/// How derivatives of one tape's predictions go together with those of another's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Coupling {
+    /// `[sequences, others]`, row by row.
+    pub(crate) products: Vec<f64>,
+    /// The square of each derivative of the first tape.
+    pub(crate) variances: Vec<f64>,
+}
+
+/// Inner products of the derivatives of `tape` with those of `others`, one entry per block; both
+/// were made for the same blocks.
+pub(crate) fn couplings<R: Real>(tape: &Tape<'_, R>, others: &Tape<'_, R>) -> Vec<Coupling> {
+    let mut couplings = vec![Coupling::default(); tape.blocks().len()];
+    for members in by_matrix(tape.blocks()) {
+        let inputs = [inputs_of(tape, &members), inputs_of(others, &members)];
+        let factors = MatrixFactors::new(tape, &inputs[0], &members);
+        let other = MatrixFactors::new(others, &inputs[1], &members);
+        let (products, own) = (factors.products_with(&other), factors.variances());
+        for ((&(index, _), products), variances) in members.iter().zip(products).zip(own) {
+            couplings[index] = Coupling { products, variances };
+        }
+    }
+    couplings
+}
+
+/// The blocks of each matrix, with their numbers.
+fn by_matrix(blocks: &[BlockId]) -> Vec<Vec<(usize, BlockId)>> {
+    let mut matrices: Vec<Vec<(usize, BlockId)>> = Vec::new();
+    for (index, &block) in blocks.iter().enumerate() {
+        let same = |(_, other): &(usize, BlockId)| {
+            (other.layer(), other.kind()) == (block.layer(), block.kind())
+        };
+        match matrices.iter_mut().find(|members| members.first().is_some_and(same)) {
+            Some(members) => members.push((index, block)),
+            None => matrices.push(vec![(index, block)]),
+        }
+    }
+    matrices
+}
+
+fn inputs_of<'a, R: Real>(tape: &'a Tape<'_, R>, members: &[(usize, BlockId)]) -> Cow<'a, [R]> {
+    tape.inputs(members[0].1.layer(), members[0].1.kind())
 }
 
 impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]`.
-    fn new(tape: &'a Tape<'_, R>, inputs: &'a [R], blocks: &[BlockId]) -> Self {
-        let (layer, kind) = (blocks[0].layer(), blocks[0].kind());
+    fn new(tape: &'a Tape<'_, R>, inputs: &'a [R], members: &[(usize, BlockId)]) -> Self {
+        let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
         let shape = tape.factor_shape(layer, kind);
         let rows = inputs.len() / shape.0;
         let inputs = View::new(inputs, rows, shape.0);
@@ -85,10 +115,11 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
         let place = |block: &BlockId| tape.factor_place(block);
         let ranges = tape.ranges(layer, kind);
         if kind == BlockKind::Output {
-            let own = blocks.iter().map(|block| inputs.columns(place(block).0)).collect();
+            let own = members.iter().map(|(_, block)| inputs.columns(place(block).0)).collect();
             Self { common: outputs, own, ranges }
         } else {
-            let own = blocks.iter().map(|block| outputs.columns(place(block).1)).collect();
+            let own =
+                members.iter().map(|(_, block)| outputs.columns(place(block).1)).collect();
             Self { common: inputs, own, ranges }
         }
     }
@@ -141,6 +172,54 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
         kernels
     }
 
+    /// Inner products of derivatives with those of other sequences, from inner products of tokens:
+    /// `[sequences, others]` per block.
+    fn products_with(&self, others: &Self) -> Vec<Vec<f64>> {
+        let (n, width) = (others.ranges.len(), others.common.shape().0);
+        let longest = self.ranges.iter().map(Range::len).max().unwrap_or(0);
+        let mut common = vec![R::ZERO; longest * width];
+        let mut own = vec![R::ZERO; longest * width];
+        let mut products = vec![vec![0.0; self.ranges.len() * n]; self.own.len()];
+        for (i, range) in self.ranges.iter().enumerate() {
+            let size = range.len() * width;
+            let rows = range.clone();
+            all_products(self.common.rows(rows.clone()), others.common, &mut common[..size]);
+            for (block, products) in products.iter_mut().enumerate() {
+                let part = self.own[block].rows(rows.clone());
+                all_products(part, others.own[block], &mut own[..size]);
+                let row = &mut products[i * n..(i + 1) * n];
+                for (product, other) in row.iter_mut().zip(&others.ranges) {
+                    let pairs = common[..size].chunks_exact(width);
+                    *product = pairs
+                        .zip(own[..size].chunks_exact(width))
+                        .map(|(a, b)| dot(&a[other.clone()], &b[other.clone()]).wide())
+                        .sum();
+                }
+            }
+        }
+        products
+    }
+
+    /// The squares of derivatives, per block.
+    fn variances(&self) -> Vec<Vec<f64>> {
+        let alone = |range: &Range<usize>| {
+            let rows = range.clone();
+            let part = Self {
+                common: self.common.rows(rows.clone()),
+                own: self.own.iter().map(|own| own.rows(rows.clone())).collect(),
+                ranges: vec![0..range.len()],
+            };
+            part.ghost()
+        };
+        let mut variances = vec![Vec::new(); self.own.len()];
+        for range in &self.ranges {
+            for (variances, square) in variances.iter_mut().zip(alone(range)) {
+                variances.extend(square);
+            }
+        }
+        variances
+    }
+
     /// From the derivatives `Σ_t a_t b_tᵀ`, a few rows of all of them at a time: about `limit`
     /// numbers.
     fn explicit(&self, limit: usize) -> Vec<Vec<f64>> {
@@ -187,6 +266,12 @@ fn token_products<R: Real>(factor: View<'_, R>, range: &Range<usize>, target: &m
     let target = ViewMut::new(target, range.len(), range.end);
     let before = factor.rows(0..range.end).transposed();
     product(Write::Over, target, factor.rows(range.clone()), before, R::ONE);
+}
+
+/// `[left, right]`: inner products of all rows with all rows.
+fn all_products<R: Real>(left: View<'_, R>, right: View<'_, R>, target: &mut [R]) {
+    let target = ViewMut::new(target, left.shape().0, right.shape().0);
+    product(Write::Over, target, left, right.transposed(), R::ONE);
 }
 
 /// The kernels of the value blocks as if only the last token were read and asked.

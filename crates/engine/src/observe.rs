@@ -262,7 +262,7 @@ pub fn observe<R: Real>(
     let mut tape = Tape::separate(model, task, blocks)?;
     let predictions = finite(tape.predictions(), 0)?;
     tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
-    let kernels = kernels(&tape, form)?;
+    let kernels = kernels(&tape, form);
     observation(task, blocks, predictions, kernels, &tape)
 }
 
@@ -311,7 +311,8 @@ pub fn observe_single_position<R: Real>(
     observation(task, blocks, predictions, kernels, &tape)
 }
 
-fn observation<R: Real>(
+/// What a tape that was pulled back with all seeds 1 says about a task.
+pub(crate) fn observation<R: Real>(
     task: &TokenTask,
     blocks: &[BlockId],
     mut predictions: Vec<f64>,

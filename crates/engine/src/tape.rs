@@ -228,6 +228,17 @@ impl<'m, R: Real> Tape<'m, R> {
         Ok(tape)
     }
 
+    /// A tape for other sequences with the same blocks and the same first factors, which keeps
+    /// them apart on the way back.
+    pub(crate) fn for_queries(&self, layout: Layout, labels: &Labels) -> Result<Self, Error> {
+        let mut tape = Self::start(self.model, layout, labels, &self.blocks)?;
+        tape.own_firsts = self.own_firsts.clone();
+        tape.firsts = self.own_firsts.clone();
+        let (layout, lowest) = (&tape.plans.layout, tape.lowest);
+        tape.separate = Some(Separate::new(layout, self.model.config(), lowest));
+        Ok(tape)
+    }
+
     fn start(
         model: &'m Network<R>,
         layout: Layout,

@@ -5,12 +5,13 @@
 mod support;
 
 use fewstep_engine::{
-    BlockId, KernelForm, KernelOperator, Layout, Network, Order, PassCount, Real, Steps, Tape,
-    TokenTask, Update, descend, observe, observe_single_position, predict_updated,
+    BlockId, Error, FirstFactor, KernelForm, KernelOperator, Layout, Lora, Network,
+    Observation, Order, PassCount, Prepared, Real, Steps, Tape, TokenTask, Update, descend,
+    observe, observe_single_position, predict_updated,
 };
 use support::{
-    DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, bits, blocks, digits, kinds, load, norm,
-    random_case_of,
+    DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, assert_near, bits, blocks, digits, kinds,
+    load, norm, random_case_of,
 };
 
 /// Gap of two kernels relative to the scale of the derivatives that they compare.
@@ -157,4 +158,52 @@ fn observing_runs_each_distinct_token_once() {
     let values = blocks("value@last1", &config);
     assert_eq!(observe_single_position(&model, &task, &values).unwrap().passes, expected);
     assert_eq!(KernelOperator::new(&model, &task, &values).unwrap().passes(), expected);
+}
+
+/// Further queries on kept examples are what observing each of them from the start gives, for every
+/// kind of block, and cost a fraction.
+#[test]
+fn further_queries_are_observed_as_if_each_were_the_only_one() {
+    for family in 0..FAMILIES {
+        let (config, parameters, task) = random_case_of(family, 8);
+        let chosen = all_blocks(&config);
+        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
+        let model: Network<f64> = Network::new(&config, parameters).unwrap();
+        let model = model.with_lora(lora).unwrap();
+        let prepared = Prepared::new(&model, &task, &chosen).unwrap();
+        let queries = [vec![1, 2, 3, 4], vec![1, 2, 3, 5, 6], vec![7], vec![1, 2, 3, 4]];
+        let further = prepared.further(&queries).unwrap();
+        assert_eq!(further.len(), queries.len());
+        for (query, found) in queries.iter().zip(&further) {
+            let (prompts, labels) = (&task.sequences()[..task.examples()], task.labels());
+            let targets = task.targets().to_vec();
+            let one = TokenTask::new(prompts.to_vec(), query.clone(), labels.clone(), targets)
+                .unwrap();
+            let expected = observe(&model, &one, &chosen, KernelForm::Cheapest).unwrap();
+            let numbers = |seen: &Observation| -> Vec<f64> {
+                let blocks = seen.geometry.blocks().iter().flat_map(|block| {
+                    let query = block.query().unwrap();
+                    let kernel = block.kernel().values().iter();
+                    kernel
+                        .chain(&query.coupling)
+                        .copied()
+                        .chain([query.variance])
+                        .collect::<Vec<_>>()
+                });
+                let predictions = seen.predictions.iter().copied();
+                predictions.chain([seen.query_prediction]).chain(blocks).collect()
+            };
+            assert_near(&numbers(found), &numbers(&expected), 1e-11, &format!("{family}"));
+            for (found, expected) in
+                found.geometry.blocks().iter().zip(expected.geometry.blocks())
+            {
+                let [found, expected] = [found, expected].map(|block| block.query().unwrap());
+                let scale = 1e-9 * norm(&expected.coupling).max(expected.variance);
+                for (a, b) in found.coupling.iter().zip(&expected.coupling) {
+                    assert!((a - b).abs() <= scale, "{a} and {b}");
+                }
+            }
+        }
+        assert!(matches!(prepared.further(&[]), Err(Error::Empty { .. })));
+    }
 }

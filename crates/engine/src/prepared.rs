@@ -1,0 +1,137 @@
+//! One observation, many queries: the examples of a task are looked at once.
+//!
+//! In: a [`TokenTask`], then any number of further prompts that ask about the same examples. Out:
+//! for each an [`Observation`] as [`observe`](crate::observe) would give it. A further query
+//! costs its own tokens forward, its prompt backward, and inner products with what is kept of
+//! the examples.
+
+use crate::blocks::BlockId;
+use crate::error::Error;
+use crate::factors::{KernelForm, couplings, kernels};
+use crate::layout::Layout;
+use crate::network::Network;
+use crate::observe::{Observation, TokenTask, finite, observation};
+use crate::real::Real;
+use crate::tape::Tape;
+use fewstep_core::Geometry;
+
+/// The examples of a task, observed once for any number of queries.
+///
+/// # Examples
+///
+/// See [`Prepared::further`].
+#[derive(Debug)]
+pub struct Prepared<'m, R = f32> {
+    task: TokenTask,
+    tape: Tape<'m, R>,
+    observation: Observation,
+}
+
+impl<'m, R: Real> Prepared<'m, R> {
+    /// Observes a task with its own query, and keeps what further queries need.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`observe`](crate::observe).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, KernelForm, Labels, Network, Parameters, Prepared, TokenTask,
+    /// #     choose_blocks, observe
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// let prepared = Prepared::new(&model, &task, &blocks)?;
+    /// let seen = observe(&model, &task, &blocks, KernelForm::Cheapest)?;
+    /// assert_eq!(*prepared.observation(), seen);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn new(
+        model: &'m Network<R>,
+        task: &TokenTask,
+        blocks: &[BlockId],
+    ) -> Result<Self, Error> {
+        let mut tape = Tape::separate(model, task, blocks)?;
+        let predictions = finite(tape.predictions(), 0)?;
+        tape.pull_back(&vec![R::ONE; predictions.len()])?;
+        let kernels = kernels(&tape, KernelForm::Cheapest);
+        let observation = observation(task, blocks, predictions, kernels, &tape)?;
+        Ok(Self { task: task.clone(), tape, observation })
+    }
+
+    /// What was seen with the task's own query.
+    ///
+    /// # Examples
+    ///
+    /// See [`Prepared::new`].
+    #[must_use]
+    pub fn observation(&self) -> &Observation {
+        &self.observation
+    }
+
+    /// Looks at further queries, each a prompt that shows all examples; what these begin with in
+    /// common goes forward once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] or [`Error::EmptySequence`] without queries or tokens,
+    /// [`Error::SequenceTooLong`] or [`Error::TokenOutOfRange`] for prompts that do not fit the
+    /// model, [`Error::NotFinite`] if a prediction is not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// let prepared = Prepared::new(&model, &task, &blocks)?;
+    /// let further = prepared.further(&[vec![0, 1, 4], vec![0, 1, 3]])?;
+    /// assert_eq!(further[1].query_prediction, 0.5);
+    /// assert_eq!(further[1].geometry.residuals(), prepared.observation().geometry.residuals());
+    /// // Together they have four different tokens, and each is a sequence on the way back.
+    /// assert_eq!((further[0].passes.forward_tokens, further[0].passes.backward), (4, 2));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn further(&self, queries: &[Vec<u32>]) -> Result<Vec<Observation>, Error> {
+        let layout = Layout::shared(queries)?;
+        let mut tape = self.tape.for_queries(layout, self.task.labels())?;
+        let predictions = finite(tape.predictions(), 0)?;
+        tape.pull_back(&vec![R::ONE; queries.len()])?;
+        let couplings = couplings(&tape, &self.tape);
+        let passes = tape.passes();
+        let n = self.task.examples();
+        predictions
+            .into_iter()
+            .enumerate()
+            .map(|(query, query_prediction)| {
+                let known = &self.observation;
+                let blocks = known.geometry.blocks().iter().zip(&couplings);
+                let blocks = blocks.map(|(block, side)| {
+                    let coupling = &side.products[query * (n + 1)..][..n];
+                    let variance = side.variances[query];
+                    Ok(block.clone().with_query(coupling.to_vec(), variance)?)
+                });
+                let blocks = blocks.collect::<Result<Vec<_>, Error>>()?;
+                let geometry = Geometry::new(known.geometry.residuals().to_vec(), blocks)?;
+                let predictions = known.predictions.clone();
+                Ok(Observation { geometry, predictions, query_prediction, passes })
+            })
+            .collect()
+    }
+}

@@ -252,6 +252,42 @@ pub enum Error {
         steps: usize,
     },
 
+    // The benchmark.
+    /// A row of the benchmark's table is asked for that it does not have.
+    #[error("the benchmark has no work {found:?}; fewstep bench --help names all")]
+    UnknownWork {
+        /// What was asked for.
+        found: String,
+    },
+    /// A process that the benchmark started did not do its work.
+    #[error("{} could not do its part of the benchmark: {problem}", program.display())]
+    Worker {
+        /// The program.
+        program: PathBuf,
+        /// What it said, or what became of it.
+        problem: String,
+    },
+    /// Both sides of the benchmark found different numbers, so that their times say nothing.
+    #[error(
+        "{work}: {quantity} of {variant} are {found:e} apart from ours, and {allowed:e} is \
+         allowed; one of them is wrong"
+    )]
+    Disagree {
+        /// The row.
+        work: String,
+        /// The way in PyTorch.
+        variant: &'static str,
+        /// What differs.
+        quantity: &'static str,
+        /// By how much, relative to its norm.
+        found: f64,
+        /// By how much it may.
+        allowed: f64,
+    },
+    /// There is no directory to keep large models in.
+    #[error("no cache directory is known; set HOME or XDG_CACHE_HOME")]
+    NoCache,
+
     // Below.
     /// The model or the task's text was refused.
     #[error(transparent)]

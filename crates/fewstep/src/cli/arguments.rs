@@ -1,6 +1,7 @@
 //! Flags and their texts.
 
 use crate::adapter::Format;
+use crate::bench::Work;
 use crate::builtin::BUILTIN;
 use crate::error::Error;
 use crate::pretraining::Recipe;
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The version, with the commit where it is known.
-const VERSION: &str = env!("FEWSTEP_VERSION");
+pub(super) const VERSION: &str = env!("FEWSTEP_VERSION");
 
 /// The most candidate horizons.
 const MOST_HORIZONS: usize = 10_000;
@@ -22,6 +23,7 @@ Examples:
   fewstep predict examples/digits.jsonl
   fewstep decide examples/digits.jsonl
   fewstep pretrain --out again
+  fewstep bench --quick
   fewstep completions bash > ~/.local/share/bash-completion/completions/fewstep
 
 Answers go to standard output, everything else to standard error. The exit code is 0 if all was
@@ -53,6 +55,24 @@ Examples:
   fewstep pretrain --out small --layers 2 --heads 4 --width 32 --steps 500 --batch 16
   fewstep predict examples/digits.jsonl --model again";
 
+const BENCH_EXAMPLES: &str = "\
+Works:
+  observe     observe and decide, distilgpt2's shape, prompts of 40 tokens
+  steps       … and eight steps, examples in the order of the task
+  steps-tree  … and eight steps, examples in tree order
+  linear      … and the linear form of the steps, against steps in PyTorch
+  smollm2     SmolLM2, prompts of 250 tokens, the last four layers, eight steps, tree order
+  many        64 examples of 20 tokens, eight steps, tree order
+  further     100 further queries on one prompt
+  memory-40   peak memory above the weights, prompts of 40 tokens
+  memory-250  the same, prompts of 250 tokens
+
+Examples:
+  bench/run                                   # installs PyTorch and compares with it
+  bench/run --work observe --work steps --out /tmp/bench
+  fewstep bench --quick                       # see that everything works
+  fewstep bench --torch python3 --curves";
+
 /// When to adapt a model to a few-shot prompt, how far, and in which directions
 #[derive(Debug, Parser)]
 #[command(name = "fewstep", version = VERSION, after_help = EXAMPLES)]
@@ -72,6 +92,9 @@ pub(super) enum Command {
     /// Train the built-in model again, measure it and write its card
     #[command(after_help = PRETRAIN_EXAMPLES)]
     Pretrain(Pretrain),
+    /// Measure how long the work takes, here and in PyTorch
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Bench),
     /// Print a script that completes commands in a shell
     #[command(after_help = "Example:\n  fewstep completions zsh > ~/.zfunc/_fewstep")]
     Completions {
@@ -316,6 +339,35 @@ impl Pretrain {
         let &Self { layers, heads, width, steps, batch, learning_rate, seed, .. } = self;
         Recipe { layers, heads, width, steps, batch, learning_rate, seed }
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Bench {
+    /// A Python with the packages of bench/torch/requirements.txt; without one only this program
+    /// is measured
+    #[arg(long, value_name = "PYTHON")]
+    pub(super) torch: Option<PathBuf>,
+    /// A work to measure, by its name below; may be given more than once [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(super) work: Vec<Work>,
+    /// How many timed runs of each [default: 5, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) rounds: Option<usize>,
+    /// Tiny shapes, whose times say nothing; the report is written only with --out
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Measure how time and memory grow, too, and draw it
+    #[arg(long)]
+    pub(super) curves: bool,
+    /// The directory for the report [default: bench/runs/DATE-PROCESSOR]
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// How many tasks at the same time
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2)]
+    pub(super) threads: usize,
+    /// Work on one task in this process and print its memory: model, task, further
+    #[arg(long, hide = true, num_args = 2..=3)]
+    pub(super) child: Vec<PathBuf>,
 }
 
 /// Candidate numbers of steps.

@@ -4,6 +4,7 @@
 //! if all was done, 1 if a task failed, 2 if nothing could run, and 130 if it was interrupted.
 
 mod arguments;
+mod bench;
 mod pretrain;
 mod progress;
 mod run;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
         Command::Predict(arguments) => run::predict(arguments),
         Command::Decide(arguments) => run::decide(arguments),
         Command::Pretrain(arguments) => pretrain::pretrain(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments, arguments::VERSION),
         Command::Completions { shell } => Ok(completions(shell)),
     };
     match end {

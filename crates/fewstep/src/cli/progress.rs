@@ -56,6 +56,13 @@ impl Bar {
         self.bar.set_position(done as u64);
     }
 
+    /// Shows the part that begins.
+    pub(super) fn show_part(&self, what: &str, done: usize, total: usize) {
+        self.bar.set_message(what.to_owned());
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+    }
+
     /// A bar for a download.
     pub(super) fn of_download(bytes: u64) -> Self {
         let bar = Self::new(Some(bytes));

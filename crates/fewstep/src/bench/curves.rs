@@ -1,0 +1,194 @@
+//! How time and memory grow with the size of a task, one axis at a time.
+
+use super::cases::LAYERS;
+use super::works::{Action, ModelKind, STEPS, Shape};
+use fewstep_engine::Order;
+use serde::Serialize;
+
+/// What grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// Examples of four tokens, in tree order.
+    Examples,
+    /// Tokens of a prompt of ten examples.
+    PromptTokens,
+    /// Layers whose values may move.
+    CandidateLayers,
+    /// Steps.
+    Horizon,
+    /// Further queries on one prompt.
+    Queries,
+    /// Tasks, one after the other on each thread.
+    Tasks,
+}
+
+impl Axis {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Examples,
+        Self::PromptTokens,
+        Self::CandidateLayers,
+        Self::Horizon,
+        Self::Queries,
+        Self::Tasks,
+    ];
+
+    /// What it is called in titles and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Examples => "examples",
+            Self::PromptTokens => "prompt-tokens",
+            Self::CandidateLayers => "candidate-layers",
+            Self::Horizon => "horizon",
+            Self::Queries => "queries",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    pub(super) fn sizes(self, quick: bool) -> &'static [usize] {
+        match (self, quick) {
+            (Self::Examples, false) => &[4, 8, 16, 32, 64, 128, 256],
+            (Self::PromptTokens, false) => &[20, 50, 100, 200, 400, 800],
+            (Self::CandidateLayers, false) => &[1, 2, 3, 4, 5, 6],
+            (Self::Horizon, false) => &[0, 1, 2, 5, 10, 20, 50, 100],
+            (Self::Queries, false) => &[2, 10, 50, 100, 500],
+            (Self::Tasks, false) => &[2, 4, 8, 16, 32],
+            (Self::PromptTokens, true) => &[20, 40],
+            (Self::Horizon, true) => &[0, 1, 2],
+            (_, true) => &[2, 3],
+        }
+    }
+
+    /// The task of a size, how many layers may move, and how many steps are taken.
+    pub(super) fn task(self, size: usize) -> (Shape, usize, usize) {
+        let shape = Shape {
+            model: ModelKind::Gpt2,
+            examples: 10,
+            tokens: 4,
+            order: Order::Tree,
+            action: Action::Steps,
+            further: 0,
+        };
+        match self {
+            Self::Examples => (Shape { examples: size, ..shape }, LAYERS, STEPS),
+            Self::PromptTokens => (Shape { tokens: size.div_ceil(10), ..shape }, LAYERS, STEPS),
+            Self::CandidateLayers => (shape, size, STEPS),
+            Self::Horizon => (shape, LAYERS, size),
+            Self::Queries => {
+                (Shape { action: Action::Further, further: size, ..shape }, LAYERS, STEPS)
+            }
+            Self::Tasks => (shape, LAYERS, STEPS),
+        }
+    }
+}
+
+/// One size on a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// How much there is of what grows.
+    pub size: usize,
+    /// The median of the runs.
+    pub seconds: f64,
+    /// That of the steps by themselves; 0 without steps.
+    pub step_seconds: f64,
+    /// Distinct tokens that a step computes.
+    pub rows: usize,
+    /// Peak bytes above what is resident before, where that is known.
+    pub bytes: Option<u64>,
+}
+
+/// How time and memory grow with one thing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// What grows.
+    pub axis: Axis,
+    /// Threads that work on tasks.
+    pub threads: usize,
+    /// The name of its drawings.
+    pub file: String,
+    /// By size.
+    pub points: Vec<Point>,
+}
+
+impl Curve {
+    pub(super) fn new(axis: Axis, threads: usize) -> Self {
+        let file = match axis {
+            Axis::Tasks => format!("{}-on-{threads}", axis.name()),
+            _ => axis.name().to_owned(),
+        };
+        Self { axis, threads, file, points: Vec::new() }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let name = self.axis.name().replace('-', " ");
+        if self.axis == Axis::Tasks {
+            format!("{name}, threads: {}", self.threads)
+        } else {
+            name
+        }
+    }
+
+    /// Sizes and seconds.
+    #[must_use]
+    pub fn times(&self) -> Vec<(f64, f64)> {
+        self.points.iter().map(|point| (point.size as f64, point.seconds)).collect()
+    }
+
+    /// Sizes and bytes.
+    #[must_use]
+    pub fn memory(&self) -> Vec<(f64, f64)> {
+        let known = self.points.iter().filter_map(|point| Some((point, point.bytes?)));
+        known.map(|(point, bytes)| (point.size as f64, bytes as f64)).collect()
+    }
+
+    /// The power of the size that time grows with.
+    #[must_use]
+    pub fn time_power(&self) -> Option<f64> {
+        power(&self.times())
+    }
+
+    /// The power of the size that memory grows with.
+    #[must_use]
+    pub fn memory_power(&self) -> Option<f64> {
+        power(&self.memory())
+    }
+
+    /// The power of the number of distinct tokens that the time of steps grows with.
+    #[must_use]
+    pub fn step_power(&self) -> Option<f64> {
+        let points = self.points.iter().map(|point| (point.rows as f64, point.step_seconds));
+        power(&points.collect::<Vec<_>>())
+    }
+}
+
+/// The slope of a straight line through the logarithms of both, by least squares; only points
+/// over 0 have some.
+pub(super) fn power(points: &[(f64, f64)]) -> Option<f64> {
+    let logs: Vec<(f64, f64)> = points
+        .iter()
+        .filter(|(size, value)| *size > 0.0 && *value > 0.0)
+        .map(|(size, value)| (size.ln(), value.ln()))
+        .collect();
+    let count = logs.len() as f64;
+    let (x, y) = logs.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0, y + point.1));
+    let (x, y) = (x / count, y / count);
+    let across: f64 = logs.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let both: f64 = logs.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    (across > 0.0).then(|| both / across)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_power_is_found_from_its_points() {
+        let points = [0.0, 2.0, 4.0, 32.0].map(|size: f64| (size, 3.0 * size.powf(1.5)));
+        assert!((power(&points).unwrap() - 1.5).abs() < 1e-12);
+        assert_eq!(power(&points[..2]), None);
+        assert_eq!(power(&[]), None);
+    }
+}

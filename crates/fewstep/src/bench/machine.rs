@@ -1,0 +1,162 @@
+//! What the numbers were measured on, and how much memory a process takes.
+
+use serde::Serialize;
+use std::fs;
+
+/// A machine, as far as it says.
+///
+/// # Examples
+///
+/// ```
+/// assert!(fewstep::bench::Machine::here().cores > 0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Machine {
+    /// The processor.
+    pub cpu: String,
+    /// How many threads run at the same time.
+    pub cores: usize,
+    /// Bytes of memory, where that is known.
+    pub memory: Option<u64>,
+    /// The instructions that matter to products, as found when the program runs.
+    pub features: Vec<&'static str>,
+    /// What the program was built for.
+    pub target: String,
+}
+
+impl Machine {
+    /// The one that this runs on.
+    #[must_use]
+    pub fn here() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let known = |file: &str, name: &str| {
+            let text = fs::read_to_string(file).ok()?;
+            field(&text, name).map(str::to_owned)
+        };
+        let cpu = known("/proc/cpuinfo", "model name");
+        let memory = known("/proc/meminfo", "MemTotal").and_then(|text| kilobytes(&text));
+        Self {
+            cpu: cpu.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cores,
+            memory,
+            features: features(),
+            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        }
+    }
+
+    /// A name for files: letters, digits and hyphens.
+    #[must_use]
+    pub fn slug(&self) -> String {
+        let plain =
+            |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+        let words: String = self.cpu.chars().map(plain).collect();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        format!("{}-{}-cores", words.join("-"), self.cores)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn features() -> Vec<&'static str> {
+    [
+        ("avx2", std::arch::is_x86_feature_detected!("avx2")),
+        ("fma", std::arch::is_x86_feature_detected!("fma")),
+        ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
+    ]
+    .into_iter()
+    .filter_map(|(name, there)| there.then_some(name))
+    .collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn features() -> Vec<&'static str> {
+    Vec::new()
+}
+
+/// The first value of a name in lines of `name: value`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// `12 kB` in bytes.
+fn kilobytes(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Resident memory of this process in bytes, where that is known.
+pub(super) fn resident() -> Option<u64> {
+    status("VmRSS")
+}
+
+/// The most that was resident since [`forget_peak`].
+pub(super) fn peak() -> Option<u64> {
+    status("VmHWM")
+}
+
+/// Lets the peak begin anew; `None` where that cannot be.
+pub(super) fn forget_peak() -> Option<()> {
+    fs::write("/proc/self/clear_refs", "5").ok()
+}
+
+fn status(name: &str) -> Option<u64> {
+    kilobytes(field(&fs::read_to_string("/proc/self/status").ok()?, name)?)
+}
+
+/// The day of a time in seconds since 1970, as `YYYY-MM-DD`.
+#[must_use]
+pub fn day(seconds: u64) -> String {
+    let mut days = seconds / 86_400;
+    let mut year = 1970_u64;
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in lengths {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (1_709_251_200, "2024-03-01"),
+            (1_735_689_599, "2024-12-31"),
+            (1_794_787_200, "2026-11-16"),
+        ] {
+            assert_eq!(day(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn names_of_processors_become_names_of_files() {
+        let machine =
+            Machine { cpu: "AMD EPYC(TM) 7R13".to_owned(), cores: 2, ..Machine::here() };
+        assert_eq!(machine.slug(), "amd-epyc-tm-7r13-2-cores");
+    }
+
+    #[test]
+    fn lines_of_status_are_read() {
+        let text = "Name:\tfewstep\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(field(text, "VmHWM").and_then(kilobytes), Some(2048 * 1024));
+        assert_eq!(field(text, "VmSwap"), None);
+    }
+}

@@ -1,0 +1,365 @@
+//! The run itself: both sides in turn, never two pools of threads at the same time.
+
+use super::agreement::{Agreement, compare};
+use super::cases::{Case, LAYERS};
+use super::count::{Formulas, Operations};
+use super::models::{self, Shelf};
+use super::own::Job;
+use super::report::{Row, Spread, VariantRow};
+use super::torch::{Pools, Request, write_scripts};
+use super::works::{Action, ModelKind, Variant, Work};
+use super::{Event, Settings};
+use crate::adapter::make_directory;
+use crate::error::Error;
+use fewstep_engine::Network;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What a timed run should take at least; short work is repeated.
+const LEAST: f64 = 0.3;
+
+/// The most repeats.
+const MOST_REPEATS: usize = 50;
+
+/// Work that takes longer, in seconds, is run once.
+const LONG: f64 = 60.0;
+
+/// Threads of PyTorch go on spinning for a while after their work.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// The product whose rate is that of the machine.
+const PRODUCT: [usize; 3] = [512, 768, 3072];
+
+/// A directory of this run, which goes with it.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, Error> {
+        let path = std::env::temp_dir().join(format!("fewstep-bench-{}", std::process::id()));
+        make_directory(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run that is under way.
+pub(super) struct Bench<'a> {
+    pub(super) settings: &'a Settings,
+    stop: &'a AtomicBool,
+    tell: &'a mut dyn FnMut(Event<'_>),
+    pub(super) shelf: Shelf,
+    scratch: Scratch,
+    /// Processes that have one model read, and which.
+    pools: Option<(ModelKind, Pools)>,
+    pub(super) torch: Option<String>,
+    done: usize,
+    total: usize,
+}
+
+/// Who works, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runner {
+    Own { threads: usize },
+    Together(Variant),
+    Apart(Variant),
+}
+
+/// The runs of one of them.
+struct Side {
+    runner: Runner,
+    repeats: usize,
+    /// A run takes so long that the first counts and is the only one.
+    once: bool,
+    seconds: Vec<f64>,
+    steps: Vec<f64>,
+}
+
+/// A work, ready for both sides.
+pub(super) struct Ready<'a> {
+    pub(super) work: Work,
+    pub(super) job: Job<'a>,
+    pub(super) case: &'a Case,
+    action: Action,
+    model: &'a Path,
+    file: PathBuf,
+}
+
+impl Ready<'_> {
+    pub(super) fn request(&self, variant: Variant, repeats: usize, numbers: bool) -> Request {
+        Request::Work {
+            model: self.model.to_path_buf(),
+            case: self.file.clone(),
+            variant: variant.name(),
+            work: self.action.of_worker(),
+            repeats,
+            numbers,
+        }
+    }
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        stop: &'a AtomicBool,
+        tell: &'a mut dyn FnMut(Event<'_>),
+        total: usize,
+    ) -> Result<Self, Error> {
+        let scratch = Scratch::new()?;
+        write_scripts(&scratch.0)?;
+        let shelf = Shelf::new(&settings.cache, &scratch.0, settings.quick);
+        let (pools, torch) = (None, None);
+        Ok(Self { settings, stop, tell, shelf, scratch, pools, torch, done: 0, total })
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Says what comes next.
+    pub(super) fn begin(&mut self, what: &str) {
+        (self.tell)(Event::Doing { what, done: self.done, total: self.total });
+        self.done += 1;
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        (self.tell)(Event::Note(text));
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.0.join(name)
+    }
+
+    pub(super) fn scripts(&self) -> &Path {
+        &self.scratch.0
+    }
+
+    /// How many layers may move.
+    pub(super) fn layers(&self) -> usize {
+        if self.settings.quick { 2 } else { LAYERS }
+    }
+
+    /// The processes for a model, if there is PyTorch; those for another one end first.
+    fn pools(&mut self, kind: ModelKind) -> Result<Option<&mut Pools>, Error> {
+        let Some(python) = &self.settings.torch else { return Ok(None) };
+        if self.pools.as_ref().is_none_or(|(model, _)| *model != kind) {
+            self.pools = None;
+            let pools = Pools::start(python, &self.scratch.0, self.settings.threads)?;
+            self.torch = Some(pools.together.version.clone());
+            self.pools = Some((kind, pools));
+        }
+        Ok(self.pools.as_mut().map(|(_, pools)| pools))
+    }
+
+    /// Ends all processes, whose memory is wanted.
+    pub(super) fn end_pools(&mut self) {
+        self.pools = None;
+    }
+
+    /// Operations per second of a plain product on all threads, if there is PyTorch.
+    pub(super) fn product_rate(&mut self) -> Result<Option<f64>, Error> {
+        let (quick, rounds) = (self.settings.quick, self.settings.rounds);
+        let Some(pools) = self.pools(ModelKind::Gpt2)? else { return Ok(None) };
+        let product = if quick { [8; 3] } else { PRODUCT };
+        let request =
+            Request::Product { product, repeats: if quick { 1 } else { MOST_REPEATS } };
+        let (mut together, mut apart) = (Vec::new(), Vec::new());
+        for _ in 0..=rounds {
+            together.push(pools.together.ask(&request)?.seconds);
+            pause(quick);
+            apart.push(pools.ask_apart(&request)?);
+            pause(quick);
+        }
+        let operations = 2.0 * product.iter().map(|&size| size as f64).product::<f64>();
+        let best = |runs: &[f64]| Spread::of(&runs[1..]).map(|spread| spread.median);
+        let fastest = [best(&together), best(&apart)].into_iter().flatten();
+        Ok(fastest.map(|seconds| operations / seconds).reduce(f64::max))
+    }
+
+    /// Makes a work ready and measures it.
+    pub(super) fn row(
+        &mut self,
+        work: Work,
+        (model, network): (&Path, &Network),
+    ) -> Result<Option<Row>, Error> {
+        let shape = work.shape(self.settings.quick);
+        self.begin(&format!("{work}: making it ready"));
+        let case = Case::new(&shape, self.layers(), network)?;
+        let file = self.file(&format!("{work}.json"));
+        case.write(&file)?;
+        let (case, action) = (&case, shape.action);
+        let job = Job::new(network, case, action)?;
+        let ready = Ready { work, job, case, action, model, file };
+        let Some((sides, agreements)) = self.alternate(&ready, shape.model)? else {
+            return Ok(None);
+        };
+        let formulas = Formulas::new(network.config(), case.first_layer);
+        Ok(Some(row(&ready, &formulas, &sides, agreements)))
+    }
+
+    /// One run of each side after the other, for as many rounds as are wanted.
+    fn alternate(
+        &mut self,
+        ready: &Ready<'_>,
+        kind: ModelKind,
+    ) -> Result<Option<(Vec<Side>, Vec<Agreement>)>, Error> {
+        let threads = self.settings.threads;
+        let mut runners = vec![Runner::Own { threads: 1 }, Runner::Own { threads }];
+        let mut agreements = Vec::new();
+        if let Some(pools) = self.pools(kind)? {
+            // The numbers of a first run; reading the model is no part of any timed one.
+            let own = ready.job.run()?;
+            for &(variant, _) in ready.work.targets() {
+                let answer = pools.together.ask(&ready.request(variant, 1, true))?;
+                let (names, what) = ((ready.work, variant), (ready.case, ready.action));
+                agreements.push(compare(names, what, &own, &answer.numbers)?);
+                runners.extend([Runner::Together(variant), Runner::Apart(variant)]);
+            }
+        }
+        let mut sides = Vec::new();
+        for runner in runners {
+            let (seconds, steps) = self.run(runner, ready, 1)?;
+            sides.push(Side::new(runner, (seconds, steps), self.settings.quick));
+            if self.stopped() {
+                return Ok(None);
+            }
+        }
+        for round in 1..=self.settings.rounds {
+            self.begin(&format!("{}: round {round}", ready.work));
+            for side in sides.iter_mut().filter(|side| !side.once) {
+                let (seconds, steps) = self.run(side.runner, ready, side.repeats)?;
+                side.seconds.push(seconds);
+                side.steps.push(steps);
+                if self.stopped() {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some((sides, agreements)))
+    }
+
+    /// Seconds per task, and of its steps by themselves where they are known.
+    fn run(
+        &mut self,
+        runner: Runner,
+        ready: &Ready<'_>,
+        repeats: usize,
+    ) -> Result<(f64, f64), Error> {
+        let pools = self.pools.as_mut().map(|(_, pools)| pools);
+        let (seconds, pooled) = match (runner, pools) {
+            (Runner::Together(variant), Some(pools)) => {
+                let request = ready.request(variant, repeats, false);
+                ((pools.together.ask(&request)?.seconds, 0.0), true)
+            }
+            (Runner::Apart(variant), Some(pools)) => {
+                let request = ready.request(variant, repeats, false);
+                ((pools.ask_apart(&request)?, 0.0), true)
+            }
+            (Runner::Own { threads }, _) => {
+                let timing = ready.job.time(threads, repeats)?;
+                ((timing.task, timing.steps), false)
+            }
+            _ => unreachable!("sides of PyTorch are run where there is one"),
+        };
+        pause(self.settings.quick || !pooled);
+        Ok(seconds)
+    }
+}
+
+impl Side {
+    /// After a first run, which counts only if it took long.
+    fn new(runner: Runner, (seconds, steps): (f64, f64), quick: bool) -> Self {
+        let once = seconds > LONG;
+        let repeats = if quick { 1 } else { repeats(seconds) };
+        let (seconds, steps) =
+            if once { (vec![seconds], vec![steps]) } else { (Vec::new(), Vec::new()) };
+        Self { runner, repeats, once, seconds, steps }
+    }
+}
+
+/// How many runs of so many seconds make one that can be timed.
+pub(super) fn repeats(seconds: f64) -> usize {
+    (1..MOST_REPEATS).find(|&count| seconds * count as f64 >= LEAST).unwrap_or(MOST_REPEATS)
+}
+
+fn pause(skip: bool) {
+    if !skip {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn spread(sides: &[Side], runner: Runner, units: f64) -> Spread {
+    let side = sides.iter().find(|side| side.runner == runner);
+    let found = side.and_then(|side| Spread::of(&side.seconds));
+    found.expect("every side was run at least once").divided(units)
+}
+
+fn row(
+    ready: &Ready<'_>,
+    formulas: &Formulas,
+    sides: &[Side],
+    agreements: Vec<Agreement>,
+) -> Row {
+    let Ready { work, job, case, action, .. } = ready;
+    let units = job.units() as f64;
+    let threads = sides.iter().rev().find_map(|side| match side.runner {
+        Runner::Own { threads } => Some(threads),
+        _ => None,
+    });
+    let all = Runner::Own { threads: threads.unwrap_or(1) };
+    let seconds = spread(sides, all, units);
+    let stepped = formulas.steps(case);
+    let Operations { done, plain } = match action {
+        Action::Further => formulas.further(case),
+        Action::Steps => {
+            let seen = formulas.observe(case);
+            Operations { done: seen.done + stepped.done, plain: seen.plain + stepped.plain }
+        }
+        Action::Linear => {
+            let seen = formulas.observe(case);
+            Operations { plain: seen.plain + stepped.plain, ..seen }
+        }
+        Action::Observe => formulas.observe(case),
+    };
+    let steps = sides.iter().rfind(|side| side.runner == all).map(|side| &side.steps[..]);
+    let steps = steps.filter(|_| *action == Action::Steps).and_then(Spread::of);
+    let targets = work.targets().iter().zip(agreements);
+    let variants = targets.map(|(&(variant, target), agreement)| {
+        let together = spread(sides, Runner::Together(variant), units);
+        let apart = spread(sides, Runner::Apart(variant), units);
+        let ratio = together.median.min(apart.median) / seconds.median;
+        VariantRow { variant: variant.name(), together, apart, ratio, target, agreement }
+    });
+    Row {
+        work: work.to_string(),
+        title: work.title(),
+        seconds,
+        one_thread: spread(sides, Runner::Own { threads: 1 }, units),
+        operations: done / units,
+        plain_operations: plain / units,
+        steps: steps.map(|seconds| (seconds, stepped.done)),
+        variants: variants.collect(),
+    }
+}
+
+/// A model that stays in memory while works on it follow each other.
+pub(super) struct Held {
+    pub(super) kind: ModelKind,
+    pub(super) directory: PathBuf,
+    pub(super) network: Network,
+}
+
+impl Held {
+    /// The model of a kind; `None` where it cannot be had.
+    pub(super) fn open(bench: &Bench<'_>, kind: ModelKind) -> Result<Option<Self>, Error> {
+        let Some(directory) = bench.shelf.directory(kind)? else { return Ok(None) };
+        let network = models::open(&directory)?;
+        Ok(Some(Self { kind, directory, network }))
+    }
+}

@@ -1,0 +1,253 @@
+//! The tables of a report: text for a terminal, or a page.
+
+use super::report::{Report, Spread};
+use std::fmt::Write as _;
+
+/// What stands where there is nothing to say.
+const NOTHING: &str = "·";
+
+/// Rows of words under a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: &[&str]) -> Self {
+        Self { head: head.iter().map(|&word| word.to_owned()).collect(), rows: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Columns side by side.
+    pub(super) fn text(&self) -> String {
+        let lines = || [&self.head].into_iter().chain(&self.rows);
+        let widths: Vec<usize> = (0..self.head.len())
+            .map(|column| lines().map(|line| line[column].chars().count()).max().unwrap_or(0))
+            .collect();
+        let mut text = String::new();
+        for line in lines() {
+            let cells =
+                line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+            let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        }
+        text
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule = vec!["---".to_owned(); self.head.len()];
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        line(&self.head) + &line(&rule) + &rows
+    }
+}
+
+/// A ratio, what must be reached and whether it is.
+fn judged(ratio: f64, sign: &str, target: Option<f64>, reached: Option<bool>) -> String {
+    match (target, reached) {
+        (Some(target), Some(true)) => format!("{ratio:.2} ({sign} {target}: reached)"),
+        (Some(target), _) => format!("{ratio:.2} ({sign} {target}: MISSED)"),
+        _ => format!("{ratio:.2}"),
+    }
+}
+
+fn seconds(value: f64) -> String {
+    match value {
+        value if value >= 10.0 => format!("{value:.1} s"),
+        value if value >= 1.0 => format!("{value:.2} s"),
+        value if value >= 1e-3 => format!("{:.2} ms", value * 1e3),
+        value => format!("{:.1} µs", value * 1e6),
+    }
+}
+
+fn bytes(value: f64) -> String {
+    format!("{:.1} MiB", value / f64::from(1 << 20))
+}
+
+/// The middle and the quarters around it.
+fn spread(spread: &Spread, show: fn(f64) -> String) -> String {
+    let Spread { median, lower, upper, runs } = *spread;
+    format!("{} ({} – {}, {runs})", show(median), show(lower), show(upper))
+}
+
+/// Against the three ways in PyTorch.
+pub(super) fn times(report: &Report) -> Table {
+    let mut table = Table::new(&["work", "fewstep", "plain", "best Hugging Face", "expert"]);
+    for row in &report.rows {
+        let mut cells = vec![row.title.to_owned(), seconds(row.seconds.median)];
+        for name in ["plain", "hugging-face", "expert"] {
+            let found = row.variants.iter().find(|variant| variant.variant == name);
+            cells.push(found.map_or(NOTHING.to_owned(), |variant| {
+                judged(variant.ratio, "≥", variant.target, variant.reached())
+            }));
+        }
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// Against the three ways in PyTorch.
+pub(super) fn memory(report: &Report) -> Table {
+    let mut table = Table::new(&["work", "fewstep", "plain", "best Hugging Face", "expert"]);
+    for row in &report.memory {
+        let mut cells = vec![row.title.to_owned(), bytes(row.bytes.median)];
+        for name in ["plain", "hugging-face", "expert"] {
+            let found = row.variants.iter().find(|variant| variant.variant == name);
+            cells.push(found.map_or(NOTHING.to_owned(), |variant| {
+                judged(variant.ratio, "≤", variant.target, variant.reached())
+            }));
+        }
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// Threads, rates and counts.
+pub(super) fn engine(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        "work",
+        "per task (quarters, runs)",
+        "one thread",
+        "gain of threads",
+        "GFLOP/s",
+        "of a product",
+        "GFLOP/s in steps",
+        "of a product",
+        "operations of plain",
+    ]);
+    let share = |rate: f64| {
+        let known = report.product_rate.map(|product| format!("{:.2}", rate / product));
+        known.unwrap_or_else(|| NOTHING.to_owned())
+    };
+    for row in &report.rows {
+        let step = row.step_rate();
+        table.rows.push(vec![
+            row.work.clone(),
+            spread(&row.seconds, seconds),
+            spread(&row.one_thread, seconds),
+            format!("{:.2}", row.thread_gain()),
+            format!("{:.1}", row.rate() / 1e9),
+            share(row.rate()),
+            step.map_or(NOTHING.to_owned(), |rate| format!("{:.1}", rate / 1e9)),
+            step.map_or(NOTHING.to_owned(), share),
+            format!("{:.3}", row.operations / row.plain_operations),
+        ]);
+    }
+    table
+}
+
+/// One process with all threads, and several with one; or memory.
+pub(super) fn settings(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        "work",
+        "variant",
+        "one process (quarters, runs)",
+        "several processes",
+        "against fewstep",
+    ]);
+    for row in &report.rows {
+        for variant in &row.variants {
+            table.rows.push(vec![
+                row.work.clone(),
+                variant.variant.to_owned(),
+                spread(&variant.together, seconds),
+                spread(&variant.apart, seconds),
+                format!("{:.2}", variant.ratio),
+            ]);
+        }
+    }
+    for row in &report.memory {
+        let own = (row.work.clone(), "fewstep", row.bytes, row.before);
+        let others = row
+            .variants
+            .iter()
+            .map(|variant| (row.work.clone(), variant.variant, variant.bytes, variant.before));
+        for (work, variant, peak, before) in [own].into_iter().chain(others) {
+            let standing = bytes(before as f64 - row.weights as f64);
+            table.rows.push(vec![
+                work,
+                variant.to_owned(),
+                spread(&peak, bytes),
+                format!("{standing} besides the weights before"),
+                NOTHING.to_owned(),
+            ]);
+        }
+    }
+    table
+}
+
+/// How far both sides are apart.
+pub(super) fn agreement(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        "work",
+        "variant",
+        "predictions",
+        "kernels",
+        "adapted",
+        "of the change",
+        "horizon",
+    ]);
+    let share = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |v| format!("{v:.1e}"));
+    for row in &report.rows {
+        for variant in &row.variants {
+            let found = &variant.agreement;
+            table.rows.push(vec![
+                row.work.clone(),
+                variant.variant.to_owned(),
+                share(Some(found.predictions)),
+                share(found.kernels),
+                share(found.adapted),
+                share(found.adapted_of_change),
+                found.horizon.map_or(NOTHING.to_owned(), |horizon| horizon.to_string()),
+            ]);
+        }
+    }
+    table
+}
+
+/// How time and memory grow.
+pub(super) fn growth(report: &Report) -> Table {
+    let mut table =
+        Table::new(&["against", "from", "to", "power of time", "power of memory", "file"]);
+    let power = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |v| format!("{v:.2}"));
+    for curve in &report.curves {
+        let end = |point: Option<&super::curves::Point>| {
+            point.map_or(NOTHING.to_owned(), |point| {
+                format!("{}: {}", point.size, seconds(point.seconds))
+            })
+        };
+        table.rows.push(vec![
+            curve.title(),
+            end(curve.points.first()),
+            end(curve.points.last()),
+            power(curve.time_power()),
+            power(curve.memory_power()),
+            format!("{}.svg", curve.file),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_same_cells_in_both_forms() {
+        let mut table = Table::new(&["work", "time"]);
+        table.rows.push(vec!["… + 8".to_owned(), "1 ms".to_owned()]);
+        assert_eq!(table.text(), "work   time\n… + 8  1 ms\n");
+        assert_eq!(table.markdown(), "| work | time |\n| --- | --- |\n| … + 8 | 1 ms |\n");
+    }
+
+    #[test]
+    fn times_are_written_with_their_units() {
+        let shown = [12.34, 1.234, 0.012_34, 12.34e-6].map(seconds);
+        assert_eq!(shown, ["12.3 s", "1.23 s", "12.34 ms", "12.3 µs"]);
+        assert_eq!(judged(4.0, "≥", Some(5.0), Some(false)), "4.00 (≥ 5: MISSED)");
+        assert_eq!(judged(0.2, "≤", Some(0.25), Some(true)), "0.20 (≤ 0.25: reached)");
+    }
+}

@@ -1,0 +1,125 @@
+//! `fewstep bench`: measures the engine, and PyTorch beside it, and writes down what came out.
+
+use super::End;
+use super::arguments::Bench;
+use super::progress::Bar;
+use super::run::{listen, note};
+use crate::adapter::make_directory;
+use crate::bench::{self, Event, Machine, Report, Settings, Work};
+use crate::error::{Error, refused};
+use crate::figure;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Rounds without `--rounds`, and with `--quick`.
+const ROUNDS: usize = 5;
+
+/// Measures and reports.
+pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Error> {
+    if let [model, case, rest @ ..] = &arguments.child[..] {
+        let peak = bench::child(model, case, !rest.is_empty())?;
+        say(&serde_json::to_string(&peak).expect("numbers become JSON"));
+        return Ok(End::Done);
+    }
+    let quick = arguments.quick;
+    let settings = Settings {
+        torch: arguments.torch.clone(),
+        works: works(&arguments.work),
+        rounds: arguments.rounds.unwrap_or(if quick { 1 } else { ROUNDS }),
+        quick,
+        curves: arguments.curves,
+        threads: arguments.threads,
+        cache: cache()?,
+        program: std::env::current_exe().map_err(refused(Path::new("fewstep"), "find"))?,
+        version,
+    };
+    let stop = listen("ending the benchmark after this run");
+    let bar = Bar::of_steps(0, 0);
+    let found = bench::run(&settings, &stop, &mut |event| match event {
+        Event::Doing { what, done, total } => bar.show_part(what, done, total),
+        Event::Note(text) => bar.aside(|| note(text)),
+    });
+    bar.finish();
+    let interrupted = stop.load(std::sync::atomic::Ordering::SeqCst);
+    let report = match found {
+        Ok(Some(report)) => report,
+        // Workers hear of an interrupt, too, and may end in the middle of an answer.
+        Ok(None) => return Ok(stopped()),
+        Err(_) if interrupted => return Ok(stopped()),
+        Err(error) => return Err(error),
+    };
+    say(report.text().trim_end());
+    if let Some(directory) = out(arguments, &report.machine) {
+        write(&report, &directory)?;
+        note(&format!("report.json, report.md and drawings are in {}", directory.display()));
+    }
+    Ok(End::Done)
+}
+
+fn stopped() -> End {
+    note("interrupted; nothing was written");
+    End::Interrupted
+}
+
+/// The rows that are asked for, each once, as they stand in the table.
+fn works(asked: &[Work]) -> Vec<Work> {
+    let wanted = |work: &Work| asked.is_empty() || asked.contains(work);
+    Work::ALL.into_iter().filter(wanted).collect()
+}
+
+/// This program's directory in the user's cache.
+fn cache() -> Result<PathBuf, Error> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
+    cache.map(|cache| cache.join("fewstep")).ok_or(Error::NoCache)
+}
+
+/// Where the report goes; tiny shapes are not worth a place of their own.
+fn out(arguments: &Bench, machine: &Machine) -> Option<PathBuf> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let usual = || format!("bench/runs/{}-{}", bench::day(seconds), machine.slug()).into();
+    arguments.out.clone().or_else(|| (!arguments.quick).then(usual))
+}
+
+/// Each file appears when it is complete.
+fn write(report: &Report, directory: &Path) -> Result<(), Error> {
+    make_directory(directory)?;
+    let mut files = vec![
+        (
+            "report.json".to_owned(),
+            serde_json::to_string_pretty(report).expect("it becomes JSON") + "\n",
+        ),
+        ("report.md".to_owned(), report.markdown()),
+    ];
+    for curve in &report.curves {
+        let drawings = [
+            ("", "seconds", curve.times(), curve.time_power()),
+            ("-memory", "bytes", curve.memory(), curve.memory_power()),
+        ];
+        for (suffix, unit, points, power) in drawings {
+            let name = format!("{}{suffix}.svg", curve.file);
+            let slope = power.map_or(String::new(), |power| format!(": slope {power:.2}"));
+            let title = format!("{unit}{slope}");
+            let drawn = figure::draw_growth(
+                &points,
+                (&title, &curve.title(), unit),
+                &directory.join(&name),
+            )?;
+            files.extend(drawn.map(|svg| (name, svg)));
+        }
+    }
+    for (name, text) in files {
+        let (file, part) = (directory.join(&name), directory.join(format!("{name}.part")));
+        std::fs::write(&part, text).map_err(refused(&part, "write"))?;
+        std::fs::rename(&part, &file).map_err(refused(&file, "write"))?;
+    }
+    Ok(())
+}
+
+/// A result.
+fn say(text: &str) {
+    // A reader that has gone away has seen what it wanted.
+    let _ = writeln!(io::stdout(), "{text}");
+}

@@ -10,6 +10,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # models come from a directory
 import torch
 import transformers
 
+transformers.utils.logging.disable_progress_bar()
+
 
 @dataclass
 class Case:

@@ -3,8 +3,7 @@
 //! In: [`Settings`]. Out: a [`Report`] with times, ratios, rates, memory and growth. Models and
 //! tasks are random and the same each time; `bench/README.md` says what is measured.
 //!
-//! Only `fewstep bench` uses this. It starts processes and measures this machine, so there is
-//! little in it for another program.
+//! Only `fewstep bench` uses this: it starts processes and measures this machine.
 
 mod agreement;
 mod cases;
@@ -21,44 +20,43 @@ mod tables;
 mod torch;
 mod works;
 
-pub use agreement::Agreement;
-pub use curves::{Axis, Curve, Point};
-pub use machine::{Machine, day};
-pub use memory::{Peak, child};
-pub use report::{MemoryRow, MemoryVariant, Report, Row, Spread, VariantRow};
-pub use works::Work;
+pub(crate) use machine::{Machine, day};
+pub(crate) use memory::child;
+pub(crate) use report::Report;
+pub(crate) use works::Work;
 
 use crate::error::Error;
+use curves::Axis;
 use measure::{Bench, Held};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// What to measure, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// A Python that has PyTorch; without one only the engine is measured.
-    pub torch: Option<PathBuf>,
+    pub(crate) torch: Option<PathBuf>,
     /// The rows, in this order.
-    pub works: Vec<Work>,
+    pub(crate) works: Vec<Work>,
     /// Timed runs of each side.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Tiny shapes, to see that everything works.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Whether growth curves are measured too.
-    pub curves: bool,
+    pub(crate) curves: bool,
     /// Tasks at the same time.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// This program's directory in the user's cache, for large models.
-    pub cache: PathBuf,
+    pub(crate) cache: PathBuf,
     /// This program, which measures its memory in a process of its own.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// The version to report.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
 }
 
 /// What a run tells while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub(crate) enum Event<'a> {
     /// A part begins.
     Doing {
         /// What it is.
@@ -78,7 +76,7 @@ pub enum Event<'a> {
 ///
 /// [`Error::Disagree`] if both sides find different numbers, [`Error::Worker`] if a process fails,
 /// and those of reading and running models.
-pub fn run(
+pub(crate) fn run(
     settings: &Settings,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
@@ -134,7 +132,7 @@ pub fn run(
 
 /// How many parts a run tells of.
 fn parts(settings: &Settings) -> usize {
-    let curves = curves::Axis::ALL.into_iter().map(|axis| {
+    let curves = Axis::ALL.into_iter().map(|axis| {
         let threads = if axis == Axis::Tasks { 2 } else { 1 };
         threads * axis.sizes(settings.quick).len()
     });

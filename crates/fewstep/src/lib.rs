@@ -23,7 +23,7 @@
 
 pub mod adapter;
 pub mod assessment;
-pub mod bench;
+mod bench;
 mod builtin;
 pub mod card;
 pub mod chart;

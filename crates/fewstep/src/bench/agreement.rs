@@ -13,17 +13,17 @@ const ALLOWED: f64 = 1e-3;
 
 /// By how much numbers differ, relative to their norm; each within what single precision allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Agreement {
+pub(crate) struct Agreement {
     /// Predictions before any step, or of further queries.
-    pub predictions: f64,
+    pub(crate) predictions: f64,
     /// The block whose kernel differs most.
-    pub kernels: Option<f64>,
+    pub(crate) kernels: Option<f64>,
     /// The query's prediction after the steps.
-    pub adapted: Option<f64>,
+    pub(crate) adapted: Option<f64>,
     /// The same against how far the steps moved it.
-    pub adapted_of_change: Option<f64>,
+    pub(crate) adapted_of_change: Option<f64>,
     /// The horizon that is decided on, from either side's kernels.
-    pub horizon: Option<u32>,
+    pub(crate) horizon: Option<u32>,
 }
 
 /// Compares what the engine found with a worker's numbers.
@@ -118,7 +118,59 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::models::{Shelf, open};
+    use super::super::own::Job;
     use super::*;
+
+    #[test]
+    fn what_differs_is_named_with_how_far() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = Work::Steps;
+        let shape = work.shape(true);
+        let shelf = Shelf::new(folder.path(), folder.path(), true);
+        let network = open(&shelf.directory(shape.model).unwrap().unwrap()).unwrap();
+        let case = Case::new(&shape, 2, &network).unwrap();
+        let found = Job::new(&network, &case, shape.action).unwrap().run().unwrap();
+        let (seen, n) = (found.observation.as_ref().unwrap(), shape.examples);
+        let mut kernels = Vec::new();
+        for block in seen.geometry.blocks() {
+            let query = block.query().unwrap();
+            for row in 0..n {
+                kernels.extend(block.kernel().row(row));
+                kernels.push(query.coupling[row]);
+            }
+            kernels.extend(query.coupling.iter().chain([&query.variance]));
+        }
+        let mut predictions = seen.predictions.clone();
+        predictions.push(seen.query_prediction);
+        let same = Numbers { predictions, kernels, adapted: vec![found.adapted.unwrap()] };
+        let judge = |numbers: &Numbers| {
+            compare((work, Variant::Expert), (&case, shape.action), &found, numbers)
+        };
+        let agreement = judge(&same).unwrap();
+        assert_eq!(agreement.kernels.map(f64::to_bits), Some(0.0_f64.to_bits()));
+        assert_eq!(agreement.horizon, Some(found.decision.as_ref().unwrap().how_far.horizon));
+        let refused = |change: &dyn Fn(&mut Numbers)| {
+            let mut numbers = same.clone();
+            change(&mut numbers);
+            match judge(&numbers) {
+                Err(Error::Disagree { work, variant: "expert", quantity, found, allowed }) => {
+                    assert!(work == "steps" && found > allowed);
+                    quantity
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(refused(&|numbers| numbers.predictions[0] *= 1.01), "predictions");
+        let size = (n + 1) * (n + 1);
+        let last = |numbers: &mut Numbers| {
+            let first = numbers.kernels.len() - size;
+            numbers.kernels[first..].iter_mut().for_each(|value| *value *= 1.002);
+        };
+        assert_eq!(refused(&last), "kernels");
+        assert_eq!(refused(&|numbers| numbers.kernels.truncate(size)), "kernels");
+        assert_eq!(refused(&|numbers| numbers.adapted[0] *= 1.01), "adapted prediction");
+    }
 
     #[test]
     fn distances_are_relative_and_lists_must_be_as_long() {

@@ -215,7 +215,10 @@ impl Formulas {
 
 #[cfg(test)]
 mod tests {
+    use super::super::models::{Shelf, open};
+    use super::super::works::Work;
     use super::*;
+    use fewstep_engine::{KernelForm, descend, observe};
 
     fn tiny(layers: usize) -> Config {
         let json = format!(
@@ -275,11 +278,29 @@ mod tests {
         assert!(same(formulas.plain_pass(&rows), 3.0 * layer + second + first));
     }
 
-    fn same(found: f64, expected: f64) -> bool {
-        found.to_bits() == expected.to_bits() || panic_with(found, expected)
+    /// The formulas count the rows that the engine says it computes.
+    #[test]
+    fn rows_are_those_that_the_engine_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(folder.path(), folder.path(), true);
+        for work in Work::ALL {
+            let shape = work.shape(true);
+            let network = open(&shelf.directory(shape.model).unwrap().unwrap()).unwrap();
+            let case = Case::new(&shape, 2, &network).unwrap();
+            let (task, blocks) = (case.task().unwrap(), case.blocks(network.config()).unwrap());
+            let sequences = case.sequences();
+            let (shared, apart) = (Rows::shared(&sequences), Rows::separate(&sequences));
+            let seen = observe(&network, &task, &blocks, KernelForm::Cheapest).unwrap().passes;
+            assert!(same(seen.forward_tokens as f64, shared.rows), "{work}");
+            assert!(same(seen.backward_tokens as f64, apart.rows), "{work}");
+            let steps = descend(&network, &task, &blocks, &case.settings()).unwrap().passes;
+            assert!(same(steps.forward_tokens as f64, 9.0 * shared.rows), "{work}");
+            assert!(same(steps.backward_tokens as f64, 8.0 * shared.rows), "{work}");
+        }
     }
 
-    fn panic_with(found: f64, expected: f64) -> bool {
-        panic!("{found} operations instead of {expected}")
+    fn same(found: f64, expected: f64) -> bool {
+        assert_eq!(found.to_bits(), expected.to_bits(), "{found} instead of {expected}");
+        true
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Axis {
+pub(crate) enum Axis {
     /// Examples of four tokens, in tree order.
     Examples,
     /// Tokens of a prompt of ten examples.
@@ -34,8 +34,7 @@ impl Axis {
     ];
 
     /// What it is called in titles and files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Examples => "examples",
             Self::PromptTokens => "prompt-tokens",
@@ -85,44 +84,62 @@ impl Axis {
 
 /// One size on a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// How much there is of what grows.
-    pub size: usize,
+    pub(crate) size: usize,
     /// The median of the runs.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// That of the steps by themselves; 0 without steps.
-    pub step_seconds: f64,
+    pub(crate) step_seconds: f64,
     /// Distinct tokens that a step computes.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Peak bytes above what is resident before, where that is known.
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// How time and memory grow with one thing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Curve {
+pub(crate) struct Curve {
     /// What grows.
-    pub axis: Axis,
+    pub(crate) axis: Axis,
     /// Threads that work on tasks.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// The name of its drawings.
-    pub file: String,
+    pub(crate) file: String,
     /// By size.
-    pub points: Vec<Point>,
+    pub(crate) points: Vec<Point>,
+    /// The powers of the size that time and memory grow with.
+    pub(crate) time_power: Option<f64>,
+    pub(crate) memory_power: Option<f64>,
+    /// The power of the number of distinct tokens that the time of steps grows with, where that
+    /// number grows.
+    pub(crate) step_power: Option<f64>,
 }
 
 impl Curve {
-    pub(super) fn new(axis: Axis, threads: usize) -> Self {
+    pub(super) fn new(axis: Axis, threads: usize, points: Vec<Point>) -> Self {
         let file = match axis {
             Axis::Tasks => format!("{}-on-{threads}", axis.name()),
             _ => axis.name().to_owned(),
         };
-        Self { axis, threads, file, points: Vec::new() }
+        let mut curve = Self {
+            axis,
+            threads,
+            file,
+            points,
+            time_power: None,
+            memory_power: None,
+            step_power: None,
+        };
+        curve.time_power = power(&curve.times());
+        curve.memory_power = power(&curve.memory());
+        let rows = curve.points.iter().map(|point| (point.rows as f64, point.step_seconds));
+        curve.step_power = power(&rows.collect::<Vec<_>>());
+        curve
     }
 
     /// What it shows.
-    #[must_use]
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let name = self.axis.name().replace('-', " ");
         if self.axis == Axis::Tasks {
             format!("{name}, threads: {}", self.threads)
@@ -132,41 +149,26 @@ impl Curve {
     }
 
     /// Sizes and seconds.
-    #[must_use]
-    pub fn times(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn times(&self) -> Vec<(f64, f64)> {
         self.points.iter().map(|point| (point.size as f64, point.seconds)).collect()
     }
 
     /// Sizes and bytes.
-    #[must_use]
-    pub fn memory(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn memory(&self) -> Vec<(f64, f64)> {
         let known = self.points.iter().filter_map(|point| Some((point, point.bytes?)));
         known.map(|(point, bytes)| (point.size as f64, bytes as f64)).collect()
     }
+}
 
-    /// The power of the size that time grows with.
-    #[must_use]
-    pub fn time_power(&self) -> Option<f64> {
-        power(&self.times())
-    }
-
-    /// The power of the size that memory grows with.
-    #[must_use]
-    pub fn memory_power(&self) -> Option<f64> {
-        power(&self.memory())
-    }
-
-    /// The power of the number of distinct tokens that the time of steps grows with.
-    #[must_use]
-    pub fn step_power(&self) -> Option<f64> {
-        let points = self.points.iter().map(|point| (point.rows as f64, point.step_seconds));
-        power(&points.collect::<Vec<_>>())
-    }
+/// What a curve shows.
+pub(super) fn title(axis: Axis, threads: usize) -> String {
+    let name = axis.name().replace('-', " ");
+    if axis == Axis::Tasks { format!("{name}, threads: {threads}") } else { name }
 }
 
 /// The slope of a straight line through the logarithms of both, by least squares; only points
 /// over 0 have some.
-pub(super) fn power(points: &[(f64, f64)]) -> Option<f64> {
+fn power(points: &[(f64, f64)]) -> Option<f64> {
     let logs: Vec<(f64, f64)> = points
         .iter()
         .filter(|(size, value)| *size > 0.0 && *value > 0.0)

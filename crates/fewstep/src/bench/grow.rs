@@ -1,7 +1,7 @@
 //! Measures the growth curves; the engine alone, since only its own growth is asked for.
 
 use super::cases::Case;
-use super::curves::{Axis, Curve, Point};
+use super::curves::{Axis, Curve, Point, title};
 use super::measure::{Bench, Held, repeats};
 use super::own::Job;
 use super::report::Spread;
@@ -25,15 +25,15 @@ impl Bench<'_> {
                 _ => vec![1],
             };
             for threads in threads {
-                let mut curve = Curve::new(axis, threads);
+                let mut points = Vec::new();
                 for &size in axis.sizes(self.settings.quick) {
-                    self.begin(&format!("{} {size}", curve.title()));
+                    self.begin(&format!("{} {size}", title(axis, threads)));
                     if self.stopped() {
                         return Ok(curves);
                     }
-                    curve.points.extend(self.point(held, axis, threads, size)?);
+                    points.extend(self.point(held, axis, threads, size)?);
                 }
-                curves.push(curve);
+                curves.push(Curve::new(axis, threads, points));
             }
         }
         Ok(curves)
@@ -80,6 +80,7 @@ impl Bench<'_> {
         };
         let rows = case.task()?.layout()?.rows();
         let (seconds, step_seconds) = (middle(&seconds), middle(&step_seconds));
+        let size = if axis == Axis::Tasks { threads * tasks } else { size };
         Ok(Some(Point { size, seconds, step_seconds, rows, bytes }))
     }
 

@@ -4,30 +4,23 @@ use serde::Serialize;
 use std::fs;
 
 /// A machine, as far as it says.
-///
-/// # Examples
-///
-/// ```
-/// assert!(fewstep::bench::Machine::here().cores > 0);
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// The processor.
-    pub cpu: String,
+    pub(crate) cpu: String,
     /// How many threads run at the same time.
-    pub cores: usize,
+    pub(crate) cores: usize,
     /// Bytes of memory, where that is known.
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// The instructions that matter to products, as found when the program runs.
-    pub features: Vec<&'static str>,
+    pub(crate) features: Vec<&'static str>,
     /// What the program was built for.
-    pub target: String,
+    pub(crate) target: String,
 }
 
 impl Machine {
     /// The one that this runs on.
-    #[must_use]
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let known = |file: &str, name: &str| {
             let text = fs::read_to_string(file).ok()?;
@@ -45,8 +38,7 @@ impl Machine {
     }
 
     /// A name for files: letters, digits and hyphens.
-    #[must_use]
-    pub fn slug(&self) -> String {
+    pub(crate) fn slug(&self) -> String {
         let plain =
             |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
         let words: String = self.cpu.chars().map(plain).collect();
@@ -105,8 +97,7 @@ fn status(name: &str) -> Option<u64> {
 }
 
 /// The day of a time in seconds since 1970, as `YYYY-MM-DD`.
-#[must_use]
-pub fn day(seconds: u64) -> String {
+pub(crate) fn day(seconds: u64) -> String {
     let mut days = seconds / 86_400;
     let mut year = 1970_u64;
     let leap = |year: u64| {

@@ -81,6 +81,12 @@ struct Side {
     steps: Vec<f64>,
 }
 
+/// All runs of a work, and how far each way in PyTorch is apart from ours.
+struct Runs {
+    sides: Vec<Side>,
+    agreements: Vec<Agreement>,
+}
+
 /// A work, ready for both sides.
 pub(super) struct Ready<'a> {
     pub(super) work: Work,
@@ -196,36 +202,33 @@ impl<'a> Bench<'a> {
         let (case, action) = (&case, shape.action);
         let job = Job::new(network, case, action)?;
         let ready = Ready { work, job, case, action, model, file };
-        let Some((sides, agreements)) = self.alternate(&ready, shape.model)? else {
-            return Ok(None);
-        };
+        let Some(runs) = self.alternate(&ready, shape.model)? else { return Ok(None) };
         let formulas = Formulas::new(network.config(), case.first_layer);
-        Ok(Some(row(&ready, &formulas, &sides, agreements)))
+        let judged = !self.settings.quick;
+        Ok(Some(row(&ready, &formulas, runs, judged)))
     }
 
     /// One run of each side after the other, for as many rounds as are wanted.
-    fn alternate(
-        &mut self,
-        ready: &Ready<'_>,
-        kind: ModelKind,
-    ) -> Result<Option<(Vec<Side>, Vec<Agreement>)>, Error> {
+    fn alternate(&mut self, ready: &Ready<'_>, kind: ModelKind) -> Result<Option<Runs>, Error> {
         let threads = self.settings.threads;
+        let quick = self.settings.quick;
         let mut runners = vec![Runner::Own { threads: 1 }, Runner::Own { threads }];
-        let mut agreements = Vec::new();
+        let (mut sides, mut agreements) = (Vec::new(), Vec::new());
         if let Some(pools) = self.pools(kind)? {
-            // The numbers of a first run; reading the model is no part of any timed one.
+            // Reading the model is no part of a timed run.
             let own = ready.job.run()?;
             for &(variant, _) in ready.work.targets() {
                 let answer = pools.together.ask(&ready.request(variant, 1, true))?;
                 let (names, what) = ((ready.work, variant), (ready.case, ready.action));
                 agreements.push(compare(names, what, &own, &answer.numbers)?);
-                runners.extend([Runner::Together(variant), Runner::Apart(variant)]);
+                sides.push(Side::new(Runner::Together(variant), (answer.seconds, 0.0), quick));
+                runners.push(Runner::Apart(variant));
+                pause(quick);
             }
         }
-        let mut sides = Vec::new();
         for runner in runners {
-            let (seconds, steps) = self.run(runner, ready, 1)?;
-            sides.push(Side::new(runner, (seconds, steps), self.settings.quick));
+            let first = self.run(runner, ready, 1)?;
+            sides.push(Side::new(runner, first, quick));
             if self.stopped() {
                 return Ok(None);
             }
@@ -241,7 +244,7 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        Ok(Some((sides, agreements)))
+        Ok(Some(Runs { sides, agreements }))
     }
 
     /// Seconds per task, and of its steps by themselves where they are known.
@@ -300,14 +303,9 @@ fn spread(sides: &[Side], runner: Runner, units: f64) -> Spread {
     found.expect("every side was run at least once").divided(units)
 }
 
-fn row(
-    ready: &Ready<'_>,
-    formulas: &Formulas,
-    sides: &[Side],
-    agreements: Vec<Agreement>,
-) -> Row {
+fn row(ready: &Ready<'_>, formulas: &Formulas, runs: Runs, judged: bool) -> Row {
     let Ready { work, job, case, action, .. } = ready;
-    let units = job.units() as f64;
+    let (units, sides) = (job.units() as f64, &runs.sides[..]);
     let threads = sides.iter().rev().find_map(|side| match side.runner {
         Runner::Own { threads } => Some(threads),
         _ => None,
@@ -329,21 +327,26 @@ fn row(
     };
     let steps = sides.iter().rfind(|side| side.runner == all).map(|side| &side.steps[..]);
     let steps = steps.filter(|_| *action == Action::Steps).and_then(Spread::of);
-    let targets = work.targets().iter().zip(agreements);
+    let targets = work.targets().iter().zip(runs.agreements);
     let variants = targets.map(|(&(variant, target), agreement)| {
         let together = spread(sides, Runner::Together(variant), units);
         let apart = spread(sides, Runner::Apart(variant), units);
         let ratio = together.median.min(apart.median) / seconds.median;
-        VariantRow { variant: variant.name(), together, apart, ratio, target, agreement }
+        let (variant, target) = (variant.name(), target.filter(|_| judged));
+        let reached = target.map(|target| ratio >= target);
+        VariantRow { variant, together, apart, ratio, target, reached, agreement }
     });
+    let one_thread = spread(sides, Runner::Own { threads: 1 }, units);
     Row {
         work: work.to_string(),
         title: work.title(),
         seconds,
-        one_thread: spread(sides, Runner::Own { threads: 1 }, units),
+        one_thread,
+        thread_gain: one_thread.median / seconds.median,
+        rate: done / units / seconds.median,
+        step_rate: steps.map(|steps| stepped.done / steps.median),
         operations: done / units,
         plain_operations: plain / units,
-        steps: steps.map(|seconds| (seconds, stepped.done)),
         variants: variants.collect(),
     }
 }

@@ -18,17 +18,16 @@ const MOST_ROUNDS: usize = 3;
 
 /// Resident memory in bytes before a work and at its peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peak {
+pub(crate) struct Peak {
     /// With the weights and all that is made once.
-    pub before: u64,
+    pub(crate) before: u64,
     /// The most during the work.
-    pub peak: u64,
+    pub(crate) peak: u64,
 }
 
 impl Peak {
     /// What the work took.
-    #[must_use]
-    pub fn above(self) -> u64 {
+    pub(crate) fn above(self) -> u64 {
         self.peak.saturating_sub(self.before)
     }
 }
@@ -42,7 +41,7 @@ impl Peak {
 /// Those of reading the model and the task, and of the work.
 ///
 /// Returns `None` where the operating system does not say how much memory is resident.
-pub fn child(model: &Path, case: &Path, further: bool) -> Result<Option<Peak>, Error> {
+pub(crate) fn child(model: &Path, case: &Path, further: bool) -> Result<Option<Peak>, Error> {
     let network = models::open(model)?;
     let case = Case::read(case)?;
     Job::new(&network, &case.cut(), Action::Steps)?.run()?;
@@ -93,11 +92,13 @@ impl Bench<'_> {
         }
         let weights = std::fs::metadata(held.directory.join("model.safetensors"));
         let Some((bytes, before)) = middle(&own) else { return Ok(None) };
+        let quick = self.settings.quick;
         let variants = work.targets().iter().zip(&others).filter_map(|(target, peaks)| {
             let (other, before) = middle(peaks)?;
             let ratio = bytes.median / other.median;
-            let (variant, target) = (target.0.name(), target.1);
-            Some(MemoryVariant { variant, bytes: other, before, ratio, target })
+            let (variant, target) = (target.0.name(), target.1.filter(|_| !quick));
+            let reached = target.map(|target| ratio <= target);
+            Some(MemoryVariant { variant, bytes: other, before, ratio, target, reached })
         });
         Ok(Some(MemoryRow {
             work: work.to_string(),

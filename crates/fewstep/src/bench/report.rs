@@ -7,31 +7,21 @@ use super::tables::Table;
 use serde::Serialize;
 
 /// The middle of several runs, with the quarters around it.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep::bench::Spread;
-///
-/// let spread = Spread::of(&[3.0, 1.0, 2.0, 5.0, 4.0]).expect("there are runs");
-/// assert_eq!((spread.lower, spread.median, spread.upper), (2.0, 3.0, 4.0));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// Half of the runs were under it.
-    pub median: f64,
+    pub(crate) median: f64,
     /// A quarter was under it.
-    pub lower: f64,
+    pub(crate) lower: f64,
     /// A quarter was over it.
-    pub upper: f64,
+    pub(crate) upper: f64,
     /// The number of runs.
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 impl Spread {
     /// Of some runs, unless there are none.
-    #[must_use]
-    pub fn of(runs: &[f64]) -> Option<Self> {
+    pub(crate) fn of(runs: &[f64]) -> Option<Self> {
         let mut sorted = runs.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1)?;
@@ -51,148 +41,116 @@ impl Spread {
 
 /// Everything that a run found.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was measured on.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// This program.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// The version of PyTorch, if there was one.
-    pub torch: Option<String>,
+    pub(crate) torch: Option<String>,
     /// Rounds that were asked for; what takes over a minute runs once.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Tasks at the same time.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Whether shapes were tiny: such times say nothing.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Operations per second of a plain product by PyTorch on all threads, the better of one
     /// process and several.
-    pub product_rate: Option<f64>,
+    pub(crate) product_rate: Option<f64>,
     /// Times.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// Memory.
-    pub memory: Vec<MemoryRow>,
+    pub(crate) memory: Vec<MemoryRow>,
     /// How time and memory grow.
-    pub curves: Vec<Curve>,
+    pub(crate) curves: Vec<Curve>,
     /// What was left out, and why.
-    pub skipped: Vec<String>,
+    pub(crate) skipped: Vec<String>,
 }
 
 /// A work and how long it takes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its name.
-    pub work: String,
+    pub(crate) work: String,
     /// What it is.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Seconds per task with all threads busy, each with tasks of its own.
-    pub seconds: Spread,
+    pub(crate) seconds: Spread,
     /// Seconds per task on one thread.
-    pub one_thread: Spread,
+    pub(crate) one_thread: Spread,
     /// Operations per task.
-    pub operations: f64,
+    pub(crate) operations: f64,
     /// Operations of the plain way per task.
-    pub plain_operations: f64,
-    /// Seconds per task that the steps took by themselves, and their operations.
-    pub steps: Option<(Spread, f64)>,
-    /// The ways in PyTorch.
-    pub variants: Vec<VariantRow>,
-}
-
-impl Row {
+    pub(crate) plain_operations: f64,
     /// How many times as much all threads do as one.
-    #[must_use]
-    pub fn thread_gain(&self) -> f64 {
-        self.one_thread.median / self.seconds.median
-    }
-
+    pub(crate) thread_gain: f64,
     /// Operations per second.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        self.operations / self.seconds.median
-    }
-
+    pub(crate) rate: f64,
     /// Operations per second during the steps.
-    #[must_use]
-    pub fn step_rate(&self) -> Option<f64> {
-        self.steps.map(|(seconds, operations)| operations / seconds.median)
-    }
+    pub(crate) step_rate: Option<f64>,
+    /// The ways in PyTorch.
+    pub(crate) variants: Vec<VariantRow>,
 }
 
 /// A way in PyTorch and how long it takes.
 #[derive(Clone, Debug, Serialize)]
-pub struct VariantRow {
+pub(crate) struct VariantRow {
     /// Its name.
-    pub variant: &'static str,
+    pub(crate) variant: &'static str,
     /// Seconds per task of one process with all threads.
-    pub together: Spread,
+    pub(crate) together: Spread,
     /// Seconds per task of several processes with one thread each, at the same time.
-    pub apart: Spread,
+    pub(crate) apart: Spread,
     /// The better of the two medians against ours.
-    pub ratio: f64,
-    /// What must be reached.
-    pub target: Option<f64>,
+    pub(crate) ratio: f64,
+    /// What must be reached, and whether it is.
+    pub(crate) target: Option<f64>,
+    pub(crate) reached: Option<bool>,
     /// Whether both sides found the same.
-    pub agreement: Agreement,
-}
-
-impl VariantRow {
-    /// Whether it is reached, if something must be.
-    #[must_use]
-    pub fn reached(&self) -> Option<bool> {
-        self.target.map(|target| self.ratio >= target)
-    }
+    pub(crate) agreement: Agreement,
 }
 
 /// A work and how much memory it takes.
 #[derive(Clone, Debug, Serialize)]
-pub struct MemoryRow {
+pub(crate) struct MemoryRow {
     /// Its name.
-    pub work: String,
+    pub(crate) work: String,
     /// What it is.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Peak bytes above what is resident before.
-    pub bytes: Spread,
+    pub(crate) bytes: Spread,
     /// Resident before, with the weights and all that is made once.
-    pub before: u64,
+    pub(crate) before: u64,
     /// The bytes of the weights.
-    pub weights: u64,
+    pub(crate) weights: u64,
     /// The ways in PyTorch.
-    pub variants: Vec<MemoryVariant>,
+    pub(crate) variants: Vec<MemoryVariant>,
 }
 
 /// A way in PyTorch and how much memory it takes.
 #[derive(Clone, Debug, Serialize)]
-pub struct MemoryVariant {
+pub(crate) struct MemoryVariant {
     /// Its name.
-    pub variant: &'static str,
+    pub(crate) variant: &'static str,
     /// Peak bytes above what is resident before.
-    pub bytes: Spread,
+    pub(crate) bytes: Spread,
     /// Resident before.
-    pub before: u64,
+    pub(crate) before: u64,
     /// Ours against it.
-    pub ratio: f64,
-    /// What must be reached.
-    pub target: Option<f64>,
-}
-
-impl MemoryVariant {
-    /// Whether it is reached, if something must be.
-    #[must_use]
-    pub fn reached(&self) -> Option<bool> {
-        self.target.map(|target| self.ratio <= target)
-    }
+    pub(crate) ratio: f64,
+    /// What must be reached, and whether it is.
+    pub(crate) target: Option<f64>,
+    pub(crate) reached: Option<bool>,
 }
 
 impl Report {
     /// All as text for a terminal.
-    #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.render(|table| table.text(), "")
     }
 
     /// All as a page.
-    #[must_use]
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         format!("# `fewstep bench`\n\n{}", self.render(|table| table.markdown(), "## "))
     }
 
@@ -219,7 +177,8 @@ impl Report {
         );
         let quick = if self.quick { " Tiny shapes: these times say nothing." } else { "" };
         format!(
-            "{cpu}, {cores} cores{memory}, {target} {}; fewstep {}, {torch}; {} rounds, {} threads.{quick}",
+            "{cpu}, {cores} cores{memory}, {target} {}; fewstep {}, {torch}; rounds: {}, threads: \
+             {}.{quick}",
             features.join(" "),
             self.version,
             self.rounds,

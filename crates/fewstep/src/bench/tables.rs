@@ -45,6 +45,10 @@ impl Table {
     }
 }
 
+/// What two threads must give against one, and steps of the rate of a product.
+const THREAD_GAIN: f64 = 1.85;
+const STEP_SHARE: f64 = 0.8;
+
 /// A ratio, what must be reached and whether it is.
 fn judged(ratio: f64, sign: &str, target: Option<f64>, reached: Option<bool>) -> String {
     match (target, reached) {
@@ -81,7 +85,7 @@ pub(super) fn times(report: &Report) -> Table {
         for name in ["plain", "hugging-face", "expert"] {
             let found = row.variants.iter().find(|variant| variant.variant == name);
             cells.push(found.map_or(NOTHING.to_owned(), |variant| {
-                judged(variant.ratio, "≥", variant.target, variant.reached())
+                judged(variant.ratio, "≥", variant.target, variant.reached)
             }));
         }
         table.rows.push(cells);
@@ -97,7 +101,7 @@ pub(super) fn memory(report: &Report) -> Table {
         for name in ["plain", "hugging-face", "expert"] {
             let found = row.variants.iter().find(|variant| variant.variant == name);
             cells.push(found.map_or(NOTHING.to_owned(), |variant| {
-                judged(variant.ratio, "≤", variant.target, variant.reached())
+                judged(variant.ratio, "≤", variant.target, variant.reached)
             }));
         }
         table.rows.push(cells);
@@ -118,21 +122,22 @@ pub(super) fn engine(report: &Report) -> Table {
         "of a product",
         "operations of plain",
     ]);
-    let share = |rate: f64| {
-        let known = report.product_rate.map(|product| format!("{:.2}", rate / product));
-        known.unwrap_or_else(|| NOTHING.to_owned())
+    let of_product = |rate: f64| report.product_rate.map(|product| rate / product);
+    let at_least = |value: f64, target: f64| {
+        let target = (!report.quick).then_some(target);
+        judged(value, "≥", target, target.map(|target| value >= target))
     };
+    let word = |value: Option<String>| value.unwrap_or_else(|| NOTHING.to_owned());
     for row in &report.rows {
-        let step = row.step_rate();
         table.rows.push(vec![
             row.work.clone(),
             spread(&row.seconds, seconds),
             spread(&row.one_thread, seconds),
-            format!("{:.2}", row.thread_gain()),
-            format!("{:.1}", row.rate() / 1e9),
-            share(row.rate()),
-            step.map_or(NOTHING.to_owned(), |rate| format!("{:.1}", rate / 1e9)),
-            step.map_or(NOTHING.to_owned(), share),
+            at_least(row.thread_gain, THREAD_GAIN),
+            format!("{:.1}", row.rate / 1e9),
+            word(of_product(row.rate).map(|share| format!("{share:.2}"))),
+            word(row.step_rate.map(|rate| format!("{:.1}", rate / 1e9))),
+            word(row.step_rate.and_then(of_product).map(|share| at_least(share, STEP_SHARE))),
             format!("{:.3}", row.operations / row.plain_operations),
         ]);
     }
@@ -210,8 +215,15 @@ pub(super) fn agreement(report: &Report) -> Table {
 
 /// How time and memory grow.
 pub(super) fn growth(report: &Report) -> Table {
-    let mut table =
-        Table::new(&["against", "from", "to", "power of time", "power of memory", "file"]);
+    let mut table = Table::new(&[
+        "against",
+        "from",
+        "to",
+        "power of time",
+        "power of memory",
+        "steps, of distinct tokens",
+        "file",
+    ]);
     let power = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |v| format!("{v:.2}"));
     for curve in &report.curves {
         let end = |point: Option<&super::curves::Point>| {
@@ -223,8 +235,9 @@ pub(super) fn growth(report: &Report) -> Table {
             curve.title(),
             end(curve.points.first()),
             end(curve.points.last()),
-            power(curve.time_power()),
-            power(curve.memory_power()),
+            power(curve.time_power),
+            power(curve.memory_power),
+            power(curve.step_power),
             format!("{}.svg", curve.file),
         ]);
     }

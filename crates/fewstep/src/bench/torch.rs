@@ -183,3 +183,16 @@ impl Pools {
         Ok(slowest / self.apart.len() as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let program = Path::new("no such directory").join("python");
+        let refused = Worker::start(&program, Path::new("."), 1).unwrap_err();
+        let problem = "entity not found".to_owned();
+        assert_eq!(refused, Error::Worker { program, problem });
+    }
+}

@@ -9,18 +9,8 @@ use std::str::FromStr;
 pub(super) const STEPS: usize = 8;
 
 /// A row of the table.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep::bench::Work;
-///
-/// assert_eq!("steps-tree".parse::<Work>()?, Work::StepsTree);
-/// assert_eq!(Work::Memory250.to_string(), "memory-250");
-/// # Ok::<(), fewstep::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Observe and decide, prompts of about 40 tokens.
     Observe,
     /// The same and eight steps, examples in the order of the task.
@@ -43,7 +33,7 @@ pub enum Work {
 
 impl Work {
     /// All rows, as they stand in the table.
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Observe,
         Self::Steps,
         Self::StepsTree,

@@ -95,8 +95,8 @@ fn write(report: &Report, directory: &Path) -> Result<(), Error> {
     ];
     for curve in &report.curves {
         let drawings = [
-            ("", "seconds", curve.times(), curve.time_power()),
-            ("-memory", "bytes", curve.memory(), curve.memory_power()),
+            ("", "seconds", curve.times(), curve.time_power),
+            ("-memory", "bytes", curve.memory(), curve.memory_power),
         ];
         for (suffix, unit, points, power) in drawings {
             let name = format!("{}{suffix}.svg", curve.file);

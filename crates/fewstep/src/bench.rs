@@ -113,7 +113,9 @@ pub(crate) fn run(
         if work.is_memory() {
             report.memory.extend(bench.memory_row(work, held)?);
         } else {
-            report.rows.extend(bench.row(work, (&held.directory, &held.network))?);
+            let row = bench.row(work, (&held.directory, &held.network))?;
+            row.iter().for_each(|row| bench.note(&tables::line(row)));
+            report.rows.extend(row);
         }
         if bench.stopped() {
             return Ok(None);

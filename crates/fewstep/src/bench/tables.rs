@@ -1,6 +1,6 @@
 //! The tables of a report: text for a terminal, or a page.
 
-use super::report::{Report, Spread};
+use super::report::{Report, Row, Spread};
 use std::fmt::Write as _;
 
 /// What stands where there is nothing to say.
@@ -75,6 +75,15 @@ fn bytes(value: f64) -> String {
 fn spread(spread: &Spread, show: fn(f64) -> String) -> String {
     let Spread { median, lower, upper, runs } = *spread;
     format!("{} ({} – {}, {runs})", show(median), show(lower), show(upper))
+}
+
+/// A row in short, for those who wait for the others.
+pub(super) fn line(row: &Row) -> String {
+    let variants = row
+        .variants
+        .iter()
+        .map(|variant| format!(", {} {:.2}", variant.variant, variant.ratio));
+    format!("{}: {}{}", row.work, seconds(row.seconds.median), variants.collect::<String>())
 }
 
 /// Against the three ways in PyTorch.

@@ -255,6 +255,11 @@ mod tests {
         // Back: layer 2 as forward and probabilities and queries more, layer 1 to its values.
         let adjoint = (last + 4.0 * 2.0 * 4.0) + 3.0 * (64.0 + 8.0) + 5.0 * 4.0;
         assert!(same(formulas.adjoint(&rows), adjoint));
+        // One layer more between them, with four products of pairs where forward has two.
+        let all = Formulas::new(&tiny(3), 0);
+        let between = layer + 5.0 * 2.0 * 4.0;
+        assert!(same(all.adjoint(&rows), adjoint + between));
+        assert!(same(all.forward_again(&rows), again + layer + last));
         // Only the last layer: MLP and output at two read-outs, mixing of four pairs.
         let alone = Formulas::new(&tiny(3), 2);
         assert!(same(alone.adjoint(&rows), 2.0 * (64.0 + 8.0) + 4.0 * 4.0));
@@ -276,6 +281,21 @@ mod tests {
         let second = layer + 2.0 * attention + gradient;
         let first = 4.0 * (64.0 + 8.0) + 4.0 * attention + gradient;
         assert!(same(formulas.plain_pass(&rows), 3.0 * layer + second + first));
+    }
+
+    /// Two query heads of width 2 share one key-value head, d = a = 4, k = 2; a gated MLP has three
+    /// matrices of 4 × 6.
+    #[test]
+    fn gates_and_shared_heads_are_counted_by_hand() {
+        let config = Config::from_json(
+            br#"{"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 2,
+                "num_key_value_heads": 1, "hidden_size": 4, "intermediate_size": 6,
+                "max_position_embeddings": 8, "vocab_size": 5}"#,
+        );
+        let formulas = Formulas::new(&config.unwrap(), 0);
+        let rows = Rows::separate(&[&[1, 2]]);
+        let row = 2.0 * (4.0 * 4.0 + 2.0 * 4.0 * 2.0 + 4.0 * 4.0 + 3.0 * 4.0 * 6.0);
+        assert!(same(formulas.layer(&rows), 2.0 * row + 3.0 * 2.0 * 2.0 * 4.0));
     }
 
     /// The formulas count the rows that the engine says it computes.

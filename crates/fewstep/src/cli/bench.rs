@@ -52,7 +52,7 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
     say(report.text().trim_end());
     if let Some(directory) = out(arguments, &report.machine) {
         write(&report, &directory)?;
-        note(&format!("report.json, report.md and drawings are in {}", directory.display()));
+        note(&format!("the report is in {}", directory.display()));
     }
     Ok(End::Done)
 }

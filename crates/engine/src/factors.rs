@@ -207,7 +207,7 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
             let part = Self {
                 common: self.common.rows(rows.clone()),
                 own: self.own.iter().map(|own| own.rows(rows.clone())).collect(),
-                ranges: vec![0..range.len()],
+                ranges: std::iter::once(0..range.len()).collect(),
             };
             part.ghost()
         };

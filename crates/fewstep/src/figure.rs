@@ -192,7 +192,11 @@ fn draw_powers(
         .light_line_style(TRANSPARENT)
         .draw()?;
     chart.draw_series(LineSeries::new(points.iter().copied(), LINE.stroke_width(2)))?;
-    chart.draw_series(points.iter().map(|&point| Circle::new(point, 4, LINE.filled())))?;
+    chart.draw_series(points.iter().map(|&point| {
+        // The scale names powers of ten alone.
+        let size = Text::new(point.0.to_string(), (6, 6), font(15));
+        EmptyElement::at(point) + Circle::new((0, 0), 4, LINE.filled()) + size
+    }))?;
     area.present()?;
     Ok(())
 }

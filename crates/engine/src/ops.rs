@@ -14,6 +14,15 @@ mod tests;
 /// How many partial sums a reduction runs side by side, so that it becomes vector code.
 const LANES: usize = 16;
 
+/// Runs loops as compiled for the widest vectors that this machine has.
+///
+/// What it runs must be inlined into it. No multiplication is fused with an addition, so the
+/// numbers are the same on every machine.
+#[inline(always)]
+pub(crate) fn wide<T>(run: impl FnOnce() -> T) -> T {
+    pulp::Arch::new().dispatch(run)
+}
+
 /// A matrix to read: rows and columns of a buffer, each with its stride.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a, R> {
@@ -332,6 +341,7 @@ fn reduce<R: Real>(left: &[R], right: &[R], entry: impl Fn(R, R) -> R) -> R {
 }
 
 /// `Σ_k a_k b_k`.
+#[inline(always)]
 pub(crate) fn dot<R: Real>(left: &[R], right: &[R]) -> R {
     reduce(left, right, |left, right| left * right)
 }
@@ -345,6 +355,7 @@ pub(crate) fn add<R: Real>(target: &mut [R], values: &[R]) {
 }
 
 /// `target *= values`, entry by entry.
+#[inline(always)]
 pub(crate) fn scale_by<R: Real>(target: &mut [R], values: &[R]) {
     assert_eq!(target.len(), values.len(), "both have one entry per column");
     for (target, &value) in target.iter_mut().zip(values) {
@@ -363,6 +374,7 @@ pub(crate) enum NormKind {
 
 impl NormKind {
     /// What is subtracted from every entry of a row, in a norm and in its adjoint.
+    #[inline(always)]
     fn mean<R: Real>(self, row: &[R]) -> R {
         match self {
             Self::Deviation => reduce(row, row, |value, _| value) / R::of(row.len() as f64),
@@ -405,35 +417,51 @@ pub(crate) fn normalise<R: Real>(
     epsilon: R,
     kept: Normalised<'_, R>,
 ) {
-    let count = R::of(width as f64);
     let rows = input.chunks_exact(width).zip(kept.normalised.chunks_exact_mut(width));
     for ((input, normalised), inverse) in rows.zip(kept.inverse) {
-        let mean = kind.mean(input);
-        let variance = reduce(input, input, |value, _| (value - mean) * (value - mean)) / count;
-        // One over an overflown variance is 0, which would pass for a row of equal entries.
-        let sound = variance.finite();
-        *inverse = if sound { R::ONE / (variance + epsilon).root() } else { R::of(f64::NAN) };
-        for (target, &value) in normalised.iter_mut().zip(input) {
-            *target = (value - mean) * *inverse;
-        }
+        *inverse = wide(
+            #[inline(always)]
+            || normalise_row(input, kind, epsilon, normalised),
+        );
     }
+}
+
+/// One row of [`normalise`]; returns what it was multiplied with.
+#[inline(always)]
+fn normalise_row<R: Real>(input: &[R], kind: NormKind, epsilon: R, normalised: &mut [R]) -> R {
+    let (mean, count) = (kind.mean(input), R::of(input.len() as f64));
+    let variance = reduce(input, input, |value, _| (value - mean) * (value - mean)) / count;
+    // One over an overflown variance is 0, which would pass for a row of equal entries.
+    let sound = variance.finite();
+    let inverse = if sound { R::ONE / (variance + epsilon).root() } else { R::of(f64::NAN) };
+    for (target, &value) in normalised.iter_mut().zip(input) {
+        *target = (value - mean) * inverse;
+    }
+    inverse
 }
 
 /// `y = scale · x̂ + shift` for every row of `normalised [rows, width]`.
 pub(crate) fn affine<R: Real>(normalised: &[R], norm: &NormWeights<R>, output: &mut [R]) {
     let width = norm.scale.len();
-    for (row, output) in normalised.chunks_exact(width).zip(output.chunks_exact_mut(width)) {
-        if norm.shift.is_empty() {
-            for ((target, &value), &scale) in output.iter_mut().zip(row).zip(&norm.scale) {
-                *target = value * scale;
-            }
-            continue;
+    let rows = normalised.chunks_exact(width).zip(output.chunks_exact_mut(width));
+    let scaled = |row: &[R], output: &mut [R]| {
+        for ((target, &value), &scale) in output.iter_mut().zip(row).zip(&norm.scale) {
+            *target = value * scale;
         }
+    };
+    let shifted = |row: &[R], output: &mut [R]| {
         let weights = norm.scale.iter().zip(&norm.shift);
         for ((target, &value), (&scale, &shift)) in output.iter_mut().zip(row).zip(weights) {
             *target = value * scale + shift;
         }
-    }
+    };
+    wide(
+        #[inline(always)]
+        || match norm.shift.is_empty() {
+            true => rows.for_each(|(row, output)| scaled(row, output)),
+            false => rows.for_each(|(row, output)| shifted(row, output)),
+        },
+    );
 }
 
 /// Adds the adjoint of a norm's input to `target [rows, width]`.
@@ -454,15 +482,20 @@ pub(crate) fn norm_adjoint<R: Real>(
     let width = scale.len();
     let count = R::of(width as f64);
     let rows = adjoint.chunks_exact_mut(width).zip(normalised.chunks_exact(width));
-    for (((adjoint, normalised), &inverse), target) in
-        rows.zip(inverse).zip(target.chunks_exact_mut(width))
-    {
+    let rows = rows.zip(inverse).zip(target.chunks_exact_mut(width));
+    let run = |adjoint: &mut [R], normalised: &[R], inverse: R, target: &mut [R]| {
         scale_by(adjoint, scale);
         let mean = kind.mean(adjoint);
         let slope = dot(adjoint, normalised) / count;
         for ((target, &value), &x) in target.iter_mut().zip(&*adjoint).zip(normalised) {
             *target += inverse * (value - mean - x * slope);
         }
+    };
+    for (((adjoint, normalised), &inverse), target) in rows {
+        wide(
+            #[inline(always)]
+            || run(adjoint, normalised, inverse, target),
+        );
     }
 }
 
@@ -502,14 +535,20 @@ pub(crate) fn gelu<R: Real>(input: &mut [R], output: &mut [R]) {
     let twice_root = R::of(2.0 * (2.0 / std::f64::consts::PI).sqrt());
     let cubic = R::of(0.044715);
     let slope = R::of(3.0 * 0.044715);
-    for (input, output) in input.iter_mut().zip(output) {
-        let x = *input;
-        let square = x * x;
-        let step =
-            R::ONE / (R::ONE + (-(twice_root * x * (R::ONE + cubic * square))).exponential());
-        *output = x * step;
-        *input = step + x * step * (R::ONE - step) * twice_root * (R::ONE + slope * square);
-    }
+    wide(
+        #[inline(always)]
+        || {
+            for (input, output) in input.iter_mut().zip(output) {
+                let x = *input;
+                let square = x * x;
+                let inner = twice_root * x * (R::ONE + cubic * square);
+                let step = R::ONE / (R::ONE + (-inner).exponential());
+                *output = x * step;
+                *input =
+                    step + x * step * (R::ONE - step) * twice_root * (R::ONE + slope * square);
+            }
+        },
+    );
 }
 
 /// `y = u · g s(g)`, `s(g) = 1/(1 + e^(−g))`: a product that lets through as much as its gate says.
@@ -522,13 +561,18 @@ pub(crate) fn gelu<R: Real>(input: &mut [R], output: &mut [R]) {
 pub(crate) fn gated_silu<R: Real>(gate: &mut [R], up: &mut [R], output: &mut [R]) {
     assert_eq!(gate.len(), output.len(), "one output per gate");
     assert_eq!(up.len(), output.len(), "one output per input");
-    for ((gate, up), output) in gate.iter_mut().zip(up).zip(output) {
-        let (g, u) = (*gate, *up);
-        let step = R::ONE / (R::ONE + (-g).exponential());
-        *up = g * step;
-        *output = u * *up;
-        *gate = u * step * (R::ONE + g * (R::ONE - step));
-    }
+    wide(
+        #[inline(always)]
+        || {
+            for ((gate, up), output) in gate.iter_mut().zip(up).zip(output) {
+                let (g, u) = (*gate, *up);
+                let step = R::ONE / (R::ONE + (-g).exponential());
+                *up = g * step;
+                *output = u * *up;
+                *gate = u * step * (R::ONE + g * (R::ONE - step));
+            }
+        },
+    );
 }
 
 /// Turns scores into probabilities in place.

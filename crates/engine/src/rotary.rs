@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::files;
+use crate::ops::wide;
 use crate::real::Real;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -389,14 +390,19 @@ impl<R: Real> Rotations<R> {
         for (row, position) in values.chunks_exact_mut(width.max(1)).zip(positions) {
             let place = position * self.half..(position + 1) * self.half;
             let (cosines, sines) = (&self.cosines[place.clone()], &self.sines[place]);
-            for head in row.chunks_exact_mut(2 * self.half) {
-                let (left, right) = head.split_at_mut(self.half);
-                let pairs = left.iter_mut().zip(right);
-                for ((a, b), (&cosine, &sine)) in pairs.zip(cosines.iter().zip(sines)) {
-                    let sine = if turn == Turn::Forward { sine } else { -sine };
-                    (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
-                }
-            }
+            wide(
+                #[inline(always)]
+                || {
+                    for head in row.chunks_exact_mut(2 * self.half) {
+                        let (left, right) = head.split_at_mut(self.half);
+                        let pairs = left.iter_mut().zip(right);
+                        for ((a, b), (&cosine, &sine)) in pairs.zip(cosines.iter().zip(sines)) {
+                            let sine = if turn == Turn::Forward { sine } else { -sine };
+                            (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
+                        }
+                    }
+                },
+            );
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
 use crate::layout::Layout;
 use crate::lora::{FirstFactor, Lora};
+use crate::ops::{FEW_ROWS, SMALL_FACTOR};
 use std::ops::Range;
 
 /// Bytes per row for its token, its position, and where it is a copy of.
@@ -258,8 +259,10 @@ fn kernel_buffers(
             // All inputs go before those that their first factor leaves are copied.
             let gathered = if one_row_each { rows } else { 0.0 };
             let projected = (forward.rows + gathered) * inputs + forward.rows * rank;
-            // A product holds its right factor a second time.
-            let packed = rows * rank.max(outputs);
+            // A product holds its right factor a second time, unless it is small.
+            let factor = rows * rank.max(outputs);
+            let small = longest <= FEW_ROWS as f64 && factor <= SMALL_FACTOR as f64;
+            let packed = if small { 0.0 } else { factor };
             projected.max(rows * rank + packed + products)
         } else {
             copies * inputs + products

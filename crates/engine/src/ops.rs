@@ -8,8 +8,11 @@ use crate::real::Real;
 use std::cell::Cell;
 use std::ops::Range;
 
+mod direct;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use direct::{FEW_ROWS, SMALL_FACTOR};
 
 /// How many partial sums a reduction runs side by side, so that it becomes vector code.
 const LANES: usize = 16;
@@ -196,6 +199,9 @@ pub(crate) fn product<R: Real>(
     let last = (rows - 1) * target.row_stride + columns - 1;
     assert!(left.fits() && right.fits() && last < target.values.len(), "views are inside");
     assert!(columns <= target.row_stride || rows == 1, "target rows do not overlap");
+    if let Some(way) = direct::way(left, right) {
+        return direct::product(way, (write, scale), target, left, right);
+    }
     let target = Place { first: target.values.as_mut_ptr(), row_stride: target.row_stride };
     // SAFETY: the assertions above hold, so every entry that the three views name lies inside
     // its slice, and distinct entries of the target are distinct numbers. The target is borrowed
@@ -241,7 +247,8 @@ unsafe fn multiply<R: Real>(
     let (rows, columns, inner) = (left.rows, right.columns, left.columns);
     let least = rows.min(columns) >= LEAST_PART && rows.max(columns) >= 2 * LEAST_PART;
     if pooled() && least && rows.saturating_mul(columns).saturating_mul(inner) >= DIVISIBLE {
-        let half = |size: usize| (size / 2).next_multiple_of(LEAST_PART);
+        // Whole tiles of the product kernel; what is left is no smaller.
+        let half = |size: usize| size / 2 / (LEAST_PART / 2) * (LEAST_PART / 2);
         // The larger side is cut, so that the smaller factor is the one that both parts read.
         // SAFETY: the two parts have different rows or different columns of the target.
         if rows > columns {

@@ -19,8 +19,8 @@ const LANES: usize = 16;
 
 /// Runs loops as compiled for the widest vectors that this machine has.
 ///
-/// What it runs must be inlined into it. No multiplication is fused with an addition, so the
-/// numbers are the same on every machine.
+/// What it runs must be inlined into it. No multiplication is fused with an addition, so the loops
+/// give the same bits whichever vectors they use.
 #[inline(always)]
 pub(crate) fn wide<T>(run: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(run)

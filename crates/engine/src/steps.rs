@@ -358,8 +358,7 @@ pub fn predict_updated<R: Real>(
     task: &TokenTask,
     update: &Update<R>,
 ) -> Result<Vec<f64>, Error> {
-    let mut tape = Tape::of_update(model, task, update)?;
-    finite(tape.run(update)?, 1)
+    finite(Tape::of_update(model, task, update)?.predictions(), 1)
 }
 
 /// What steps would do if predictions were linear in the weights: from the geometry alone.

@@ -198,7 +198,7 @@ impl<'m, R: Real> Tape<'m, R> {
         tape.with_own_firsts(task.examples())
     }
 
-    /// As [`Tape::of_task`], but the first factors are those of an update that is to be run.
+    /// As [`Tape::of_task`] for the updated model: the model as it is, is not run.
     pub(crate) fn of_update(
         model: &'m Network<R>,
         task: &TokenTask,
@@ -207,9 +207,16 @@ impl<'m, R: Real> Tape<'m, R> {
         let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
         model.check_blocks(&blocks)?;
         update.check(model.config())?;
-        let mut tape = Self::start(model, task.layout()?, task.labels(), &blocks)?;
+        let layout = task.layout()?;
+        model.check_layout(&layout)?;
+        model.check_tokens(task.labels().tokens())?;
+        let mut tape = Self::allocate(model, layout, task.labels(), &blocks);
         tape.own_firsts = update.firsts.clone();
         tape.firsts = update.firsts.clone();
+        tape.overlay.set(model, update);
+        tape.applied = blocks;
+        tape.run_lower_layers();
+        tape.run_upper_layers();
         Ok(tape)
     }
 

@@ -8,7 +8,8 @@ use crate::lora::{FirstFactor, Lora};
 use crate::ops::{FEW_ROWS, SMALL_FACTOR};
 use std::ops::Range;
 
-/// Bytes per row for its token, its position, and where it is a copy of.
+/// Bytes per row for its token, its position, and where it is a copy of; and twice per block, for
+/// its name, and for its place in lists of the blocks of a matrix.
 const BOOKKEEPING: f64 = 64.0;
 
 /// Bytes for what does not grow with the prompts, such as a few labels.
@@ -137,7 +138,7 @@ pub fn memory_plan(
     let bytes = kept * size
         + before.max(above * size)
         + kernels * 8.0
-        + (forward.rows + adjoint.rows) * BOOKKEEPING
+        + (forward.rows + adjoint.rows + 2.0 * blocks.len() as f64) * BOOKKEEPING
         + SMALL;
     // A float-to-integer conversion saturates.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]

@@ -75,15 +75,8 @@ impl BlockKind {
     ];
 
     /// The kinds of matrices that a layer has: the first ones, in the order of their declaration.
-    pub(crate) const MATRICES: [Self; 7] = [
-        Self::Value,
-        Self::Output,
-        Self::Query,
-        Self::Key,
-        Self::MlpUp,
-        Self::MlpDown,
-        Self::MlpGate,
-    ];
+    pub(crate) const MATRICES: [Self; 7] =
+        *Self::ALL.first_chunk().expect("there are more kinds than matrices");
 
     /// The kind of matrix that blocks of this kind move, if they move one.
     pub(crate) fn matrix(self) -> Option<Self> {

@@ -259,9 +259,7 @@ pub fn observe<R: Real>(
     blocks: &[BlockId],
     form: KernelForm,
 ) -> Result<Observation, Error> {
-    let mut tape = Tape::separate(model, task, blocks)?;
-    let predictions = finite(tape.predictions(), 0)?;
-    tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
+    let (tape, predictions) = Tape::separate(model, task, blocks)?.differentiated()?;
     let kernels = kernels(&tape, form);
     observation(task, blocks, predictions, kernels, &tape)
 }
@@ -304,9 +302,7 @@ pub fn observe_single_position<R: Real>(
         block.head().and_then(|head| BlockId::of_head(BlockKind::Output, block.layer(), head))
     });
     let all: Vec<BlockId> = blocks.iter().copied().chain(outputs).collect();
-    let mut tape = Tape::separate(model, task, &all)?;
-    let predictions = finite(tape.predictions(), 0)?;
-    tape.pull_back(&vec![R::ONE; task.sequences.len()])?;
+    let (tape, predictions) = Tape::separate(model, task, &all)?.differentiated()?;
     let kernels = single_position_kernels(&tape, blocks);
     observation(task, blocks, predictions, kernels, &tape)
 }

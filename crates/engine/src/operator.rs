@@ -6,7 +6,7 @@
 use crate::blocks::BlockId;
 use crate::error::Error;
 use crate::network::Network;
-use crate::observe::{TokenTask, finite};
+use crate::observe::TokenTask;
 use crate::ops::{View, ViewMut, Write, dot, product};
 use crate::passes::PassCount;
 use crate::real::Real;
@@ -62,9 +62,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let mut tape = Tape::separate(model, task, blocks)?;
-        let predictions = finite(tape.predictions(), 0)?;
-        tape.pull_back(&vec![R::ONE; predictions.len()])?;
+        let (tape, predictions) = Tape::separate(model, task, blocks)?.differentiated()?;
         let residuals = task.residuals(&predictions);
         Ok(Self { tape, examples: task.examples(), residuals })
     }

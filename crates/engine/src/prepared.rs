@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::factors::{KernelForm, couplings, kernels};
 use crate::layout::Layout;
 use crate::network::Network;
-use crate::observe::{Observation, TokenTask, finite, observation};
+use crate::observe::{Observation, TokenTask, observation};
 use crate::real::Real;
 use crate::tape::Tape;
 use fewstep_core::Geometry;
@@ -59,9 +59,7 @@ impl<'m, R: Real> Prepared<'m, R> {
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let mut tape = Tape::separate(model, task, blocks)?;
-        let predictions = finite(tape.predictions(), 0)?;
-        tape.pull_back(&vec![R::ONE; predictions.len()])?;
+        let (tape, predictions) = Tape::separate(model, task, blocks)?.differentiated()?;
         let kernels = kernels(&tape, KernelForm::Cheapest);
         let observation = observation(task, blocks, predictions, kernels, &tape)?;
         Ok(Self { task: task.clone(), tape, observation })
@@ -110,9 +108,8 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// ```
     pub fn further(&self, queries: &[Vec<u32>]) -> Result<Vec<Observation>, Error> {
         let layout = Layout::shared(queries)?;
-        let mut tape = self.tape.for_queries(layout, self.task.labels())?;
-        let predictions = finite(tape.predictions(), 0)?;
-        tape.pull_back(&vec![R::ONE; queries.len()])?;
+        let tape = self.tape.for_queries(layout, self.task.labels())?;
+        let (tape, predictions) = tape.differentiated()?;
         let couplings = couplings(&tape, &self.tape);
         let passes = tape.passes();
         let n = self.task.examples();

@@ -15,7 +15,7 @@ use crate::layer::{
 use crate::layout::Layout;
 use crate::lora::FirstFactors;
 use crate::network::{Network, Overlay};
-use crate::observe::TokenTask;
+use crate::observe::{TokenTask, finite};
 use crate::ops::Write;
 use crate::passes::PassCount;
 use crate::real::Real;
@@ -229,10 +229,21 @@ impl<'m, R: Real> Tape<'m, R> {
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
-        let mut tape = Self::of_task(model, task, blocks)?;
-        let (layout, lowest) = (&tape.plans.layout, tape.lowest);
-        tape.separate = Some(Separate::new(layout, model.config(), lowest));
-        Ok(tape)
+        Ok(Self::of_task(model, task, blocks)?.kept_apart())
+    }
+
+    /// The same tape, whose adjoint keeps sequences apart.
+    fn kept_apart(mut self) -> Self {
+        let config = self.model.config();
+        self.separate = Some(Separate::new(&self.plans.layout, config, self.lowest));
+        self
+    }
+
+    /// Every prediction, and the tape with the derivative of each by itself.
+    pub(crate) fn differentiated(mut self) -> Result<(Self, Vec<f64>), Error> {
+        let predictions = finite(self.predictions(), 0)?;
+        self.pull_back(&vec![R::ONE; predictions.len()])?;
+        Ok((self, predictions))
     }
 
     /// A tape for other sequences with the same blocks and the same first factors, which keeps
@@ -241,9 +252,7 @@ impl<'m, R: Real> Tape<'m, R> {
         let mut tape = Self::start(self.model, layout, labels, &self.blocks)?;
         tape.own_firsts = self.own_firsts.clone();
         tape.firsts = self.own_firsts.clone();
-        let (layout, lowest) = (&tape.plans.layout, tape.lowest);
-        tape.separate = Some(Separate::new(layout, self.model.config(), lowest));
-        Ok(tape)
+        Ok(tape.kept_apart())
     }
 
     fn start(

@@ -16,6 +16,7 @@ use crate::memory::memory_plan;
 use crate::network::Network;
 use crate::observe::{Observation, TokenTask, observe};
 use crate::parameters::{Parameters, Precision};
+use crate::prepared::Prepared;
 use crate::prompt::{PromptSettings, Prompts};
 use crate::steps::predict_updated;
 use crate::task::Task;
@@ -407,6 +408,26 @@ impl Model {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn observe(&self, task: &Task, blocks: &[BlockId]) -> Result<Observation, Error> {
+        let task = self.read_within(task, blocks)?;
+        observe(&self.network, &task, blocks, KernelForm::Cheapest)
+    }
+
+    /// As [`Model::observe`], and keeps what acting on the decision and further queries begin with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::observe`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Prepared::act`].
+    pub fn prepare(&self, task: &Task, blocks: &[BlockId]) -> Result<Prepared<'_>, Error> {
+        let task = self.read_within(task, blocks)?;
+        Prepared::new(&self.network, &task, blocks)
+    }
+
+    /// A task in tokens, if observing it stays within the memory limit.
+    fn read_within(&self, task: &Task, blocks: &[BlockId]) -> Result<TokenTask, Error> {
         let task = self.read(task)?;
         let layout = task.layout()?;
         let unpacked = if self.network.is_packed() { UNPACKING_BYTES } else { 0 };
@@ -416,7 +437,7 @@ impl Model {
         if needed > self.memory_limit {
             return Err(Error::TooMuchMemory { needed, limit: self.memory_limit });
         }
-        observe(&self.network, &task, blocks, KernelForm::Cheapest)
+        Ok(task)
     }
 
     /// Predicts a task's query under an update that was made before.

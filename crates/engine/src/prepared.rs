@@ -1,9 +1,10 @@
-//! One observation, many queries: the examples of a task are looked at once.
+//! What was computed to observe a task, kept for what comes after: steps, and further queries.
 //!
-//! In: a [`TokenTask`], then any number of further prompts that ask about the same examples. Out:
-//! for each an [`Observation`] as [`observe`](crate::observe) would give it. A further query
-//! costs its own tokens forward, its prompt backward, and inner products with what is kept of
-//! the examples.
+//! In: a [`TokenTask`], then steps on some of the blocks, or any number of further prompts that
+//! ask about the same examples. Out: what [`descend`](crate::descend) and
+//! [`observe`](crate::observe) would give. Steps begin with the forward pass that observing took. A
+//! further query costs its own tokens forward, its prompt backward, and inner products with what
+//! is kept of the examples.
 
 use crate::blocks::BlockId;
 use crate::error::Error;
@@ -12,10 +13,11 @@ use crate::layout::Layout;
 use crate::network::Network;
 use crate::observe::{Observation, TokenTask, observation};
 use crate::real::Real;
+use crate::steps::{Applied, Descent, Steps, filter_on, steps_on};
 use crate::tape::Tape;
-use fewstep_core::Geometry;
+use fewstep_core::{Filter, Geometry, Spectrum};
 
-/// The examples of a task, observed once for any number of queries.
+/// A task that was observed, with what its steps and further queries begin with.
 ///
 /// # Examples
 ///
@@ -73,6 +75,101 @@ impl<'m, R: Real> Prepared<'m, R> {
     #[must_use]
     pub fn observation(&self) -> &Observation {
         &self.observation
+    }
+
+    /// What was seen, and nothing else.
+    ///
+    /// # Examples
+    ///
+    /// See [`Prepared::new`].
+    #[must_use]
+    pub fn into_observation(self) -> Observation {
+        self.observation
+    }
+
+    /// The tape for steps on some of the blocks, and the rest.
+    pub(crate) fn acting(
+        self,
+        blocks: &[BlockId],
+    ) -> Result<(Tape<'m, R>, TokenTask, Observation), Error> {
+        let Self { task, tape, observation } = self;
+        Ok((tape.acting(task.labels(), blocks)?, task, observation))
+    }
+
+    /// Takes gradient steps on some of the blocks, as [`descend`](crate::descend) does, bit for
+    /// bit; the forward pass before the first step is that of the observation.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`descend`](crate::descend), and [`Error::BlockNotOnTape`] for a block that was
+    /// not observed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, Steps, TokenTask,
+    /// #     choose_blocks, descend
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// let steps = Steps::new(0.1, 2);
+    /// let prepared = Prepared::new(&model, &task, &blocks)?.descend(&blocks, &steps)?;
+    /// let fresh = descend(&model, &task, &blocks, &steps)?;
+    /// assert_eq!(prepared.predictions, fresh.predictions);
+    /// assert_eq!((prepared.passes.forward, fresh.passes.forward), (2 * 3, 3 * 3));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn descend(self, blocks: &[BlockId], settings: &Steps) -> Result<Descent<R>, Error> {
+        let scales = settings.scales(blocks)?;
+        let (tape, task, _) = self.acting(blocks)?;
+        steps_on(tape, &task, &scales, settings.horizon)
+    }
+
+    /// Applies a filter to the residuals as one update of some of the blocks, as
+    /// [`apply_filter`](crate::apply_filter) does, bit for bit, from the same forward pass.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`apply_filter`](crate::apply_filter), and [`Error::BlockNotOnTape`] for a block
+    /// that was not observed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+    /// # };
+    /// # use fewstep_core::{GradientDescent, Spectrum, StepSize};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// # let spectrum = Spectrum::of(&[vec![4.0, 0.0], vec![0.0, 1.0]])?;
+    /// let filter = GradientDescent { step: StepSize::new(0.1, &spectrum)?, horizon: 8 };
+    /// let prepared = Prepared::new(&model, &task, &blocks)?;
+    /// let applied = prepared.apply_filter(&blocks, &filter, &spectrum)?;
+    /// assert_eq!((applied.passes.forward, applied.passes.backward), (3, 2));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn apply_filter(
+        self,
+        blocks: &[BlockId],
+        filter: &dyn Filter,
+        spectrum: &Spectrum,
+    ) -> Result<Applied<R>, Error> {
+        let (tape, task, _) = self.acting(blocks)?;
+        filter_on(tape, &task, filter, spectrum)
     }
 
     /// Looks at further queries, each a prompt that shows all examples; what these begin with in

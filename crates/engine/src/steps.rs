@@ -51,6 +51,13 @@ impl Steps {
     pub fn new(step_size: f64, horizon: usize) -> Self {
         Self { step_size, horizon, variances: None }
     }
+
+    /// What the gradient of each block is multiplied with.
+    pub(crate) fn scales(&self, blocks: &[BlockId]) -> Result<Vec<f64>, Error> {
+        check_positive("step size", self.step_size)?;
+        let variances = checked_variances(self.variances.as_deref(), blocks)?;
+        Ok(variances.iter().map(|variance| variance * self.step_size).collect())
+    }
 }
 
 /// What steps did, after `0, 1, …, T` of them.
@@ -117,23 +124,31 @@ pub fn descend<R: Real>(
     blocks: &[BlockId],
     settings: &Steps,
 ) -> Result<Descent<R>, Error> {
-    check_positive("step size", settings.step_size)?;
-    let variances = checked_variances(settings.variances.as_deref(), blocks)?;
-    let mut tape = Tape::of_task(model, task, blocks)?;
+    let scales = settings.scales(blocks)?;
+    steps_on(Tape::of_task(model, task, blocks)?, task, &scales, settings.horizon)
+}
+
+/// As [`descend`], on a tape that was run for the blocks; their gradients are multiplied with
+/// `scales`.
+pub(crate) fn steps_on<R: Real>(
+    mut tape: Tape<'_, R>,
+    task: &TokenTask,
+    scales: &[f64],
+    horizon: usize,
+) -> Result<Descent<R>, Error> {
     let mut descent = Descent {
-        predictions: Vec::with_capacity(settings.horizon + 1),
-        query_predictions: Vec::with_capacity(settings.horizon + 1),
-        losses: Vec::with_capacity(settings.horizon + 1),
-        expected_decreases: Vec::with_capacity(settings.horizon),
+        predictions: Vec::with_capacity(horizon + 1),
+        query_predictions: Vec::with_capacity(horizon + 1),
+        losses: Vec::with_capacity(horizon + 1),
+        expected_decreases: Vec::with_capacity(horizon),
         update: tape.zero_update(),
         passes: PassCount::default(),
     };
     let mut scratch = Vec::new();
-    let scales: Vec<f64> = variances.iter().map(|v| v * settings.step_size).collect();
     let mut residuals = descent.record(task, tape.predictions(), 0)?;
-    for step_index in 0..settings.horizon {
+    for step_index in 0..horizon {
         tape.pull_back(&seeds(&residuals))?;
-        let decrease = add_gradient(&tape, &scales, &mut descent.update, &mut scratch);
+        let decrease = add_gradient(&tape, scales, &mut descent.update, &mut scratch);
         descent.expected_decreases.push(decrease);
         residuals = descent.record(task, tape.run(&descent.update)?, step_index + 1)?;
     }
@@ -250,7 +265,7 @@ pub fn apply_weights<R: Real>(
         return Err(Error::OutOfRange { quantity: "example weight", found, allowed: "finite" });
     }
     let scales = checked_variances(variances, blocks)?;
-    apply(model, task, blocks, &scales, |_| Ok(weights.to_vec()))
+    apply(Tape::of_task(model, task, blocks)?, task, &scales, |_| Ok(weights.to_vec()))
 }
 
 /// Applies a filter to a task's residuals as one update, `θ = Φᵀ q(K) r`.
@@ -290,21 +305,27 @@ pub fn apply_filter<R: Real>(
     filter: &dyn Filter,
     spectrum: &Spectrum,
 ) -> Result<Applied<R>, Error> {
-    let scales = vec![1.0; blocks.len()];
-    apply(model, task, blocks, &scales, |residuals| {
-        Ok(filter.example_weights(spectrum, residuals)?)
-    })
+    filter_on(Tape::of_task(model, task, blocks)?, task, filter, spectrum)
+}
+
+/// As [`apply_filter`], on a tape that was run for the blocks.
+pub(crate) fn filter_on<R: Real>(
+    tape: Tape<'_, R>,
+    task: &TokenTask,
+    filter: &dyn Filter,
+    spectrum: &Spectrum,
+) -> Result<Applied<R>, Error> {
+    let scales = vec![1.0; tape.blocks().len()];
+    apply(tape, task, &scales, |residuals| Ok(filter.example_weights(spectrum, residuals)?))
 }
 
 /// One update from weights that may depend on the residuals.
 fn apply<R: Real>(
-    model: &Network<R>,
+    mut tape: Tape<'_, R>,
     task: &TokenTask,
-    blocks: &[BlockId],
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
 ) -> Result<Applied<R>, Error> {
-    let mut tape = Tape::of_task(model, task, blocks)?;
     let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
     let weights = weigh(&task.residuals(&base_predictions))?;
     tape.pull_back(&seeds(&weights))?;

@@ -6,6 +6,7 @@
 //! alone. Running again after an update allocates nothing.
 
 use crate::blocks::{BlockId, BlockKind};
+use crate::config::Config;
 use crate::error::Error;
 use crate::labels::Labels;
 use crate::layer::{
@@ -215,7 +216,7 @@ impl<'m, R: Real> Tape<'m, R> {
         tape.firsts = update.firsts.clone();
         tape.overlay.set(model, update);
         tape.applied = blocks;
-        tape.run_lower_layers();
+        tape.run_lower_layers(0);
         tape.run_upper_layers();
         Ok(tape)
     }
@@ -246,6 +247,31 @@ impl<'m, R: Real> Tape<'m, R> {
         Ok((self, predictions))
     }
 
+    /// A tape for steps on some of its blocks, which runs nothing again that this one knows of the
+    /// model as it is.
+    pub(crate) fn acting(mut self, labels: &Labels, blocks: &[BlockId]) -> Result<Self, Error> {
+        self.model.check_blocks(blocks)?;
+        if let Some(block) = blocks.iter().find(|block| !self.blocks.contains(block)) {
+            return Err(Error::BlockNotOnTape { block: block.to_string() });
+        }
+        let (lowest, depth) = reach(blocks, self.model.config());
+        if lowest == self.lowest {
+            // What keeps sequences apart goes: steps add them up.
+            (self.separate, self.adjoint_scratch, self.adjoints) = (None, None, Vec::new());
+            (self.blocks, self.depth) = (blocks.to_vec(), depth);
+            self.passes = PassCount::default();
+            return Ok(self);
+        }
+        let Self { model, plans, input, own_firsts, lowest, .. } = self;
+        let mut tape = Self::allocate(model, plans.layout, labels, blocks);
+        tape.streams.rows = input;
+        tape.run_lower_layers(lowest);
+        tape.run_upper_layers();
+        tape.firsts = own_firsts.clone();
+        tape.own_firsts = own_firsts;
+        Ok(tape)
+    }
+
     /// A tape for other sequences with the same blocks and the same first factors, which keeps
     /// them apart on the way back.
     pub(crate) fn for_queries(&self, layout: Layout, labels: &Labels) -> Result<Self, Error> {
@@ -264,7 +290,7 @@ impl<'m, R: Real> Tape<'m, R> {
         model.check_layout(&layout)?;
         model.check_tokens(labels.tokens())?;
         let mut tape = Self::allocate(model, layout, labels, blocks);
-        tape.run_lower_layers();
+        tape.run_lower_layers(0);
         tape.run_upper_layers();
         Ok(tape)
     }
@@ -278,8 +304,7 @@ impl<'m, R: Real> Tape<'m, R> {
     ) -> Self {
         let config = model.config();
         let (rows, sequences, width) = (layout.rows(), layout.sequences(), config.width);
-        let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
-        let depths = blocks.iter().filter(|block| block.layer() == lowest);
+        let (lowest, depth) = reach(blocks, config);
         let zeros = |size: usize| vec![R::ZERO; size];
         let longest = layout.lengths().iter().copied().max().unwrap_or(0);
         let rotations =
@@ -287,7 +312,7 @@ impl<'m, R: Real> Tape<'m, R> {
         let mut tape = Self {
             model,
             rotations,
-            depth: depths.map(|b| Depth::of(b.kind())).max().unwrap_or(Depth::MlpDown),
+            depth,
             lowest,
             input: zeros(rows * width),
             streams: Streams::new(&layout, width),
@@ -324,13 +349,16 @@ impl<'m, R: Real> Tape<'m, R> {
         self.blocks.iter().any(|block| block.moves(layer, kind))
     }
 
-    /// From the tokens to the stream at the lowest layer; nothing else is kept.
-    fn run_lower_layers(&mut self) {
-        self.model.embed(&self.plans.layout, &mut self.streams.rows);
-        if self.lowest > 0 {
-            let sizes = self.plans.largest_sizes(0..self.lowest, self.model.config());
+    /// From the stream that enters a layer, or from the tokens if that is the first one, to the
+    /// stream at the lowest layer; nothing else is kept.
+    fn run_lower_layers(&mut self, from: usize) {
+        if from == 0 {
+            self.model.embed(&self.plans.layout, &mut self.streams.rows);
+        }
+        if from < self.lowest {
+            let sizes = self.plans.largest_sizes(from..self.lowest, self.model.config());
             let mut tape = LayerTape::new(&sizes, false);
-            for layer in 0..self.lowest {
+            for layer in from..self.lowest {
                 let pass = self.plans.pass(
                     (self.model, self.rotations.as_ref()),
                     &self.overlay,
@@ -587,6 +615,13 @@ impl<'m, R: Real> Tape<'m, R> {
     pub(crate) fn model(&self) -> &'m Network<R> {
         self.model
     }
+}
+
+/// The lowest layer of some blocks, or the end of the model, and how far down it must be followed.
+fn reach(blocks: &[BlockId], config: &Config) -> (usize, Depth) {
+    let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
+    let depths = blocks.iter().filter(|block| block.layer() == lowest);
+    (lowest, depths.map(|block| Depth::of(block.kind())).max().unwrap_or(Depth::MlpDown))
 }
 
 fn run_layer<R: Real>(

@@ -4,10 +4,11 @@
 
 mod support;
 
+use fewstep_core::{GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
-    BlockId, Error, FirstFactor, KernelForm, KernelOperator, Layout, Lora, Network,
-    Observation, Order, PassCount, Prepared, Real, Steps, Tape, TokenTask, Update, descend,
-    observe, observe_single_position, predict_updated,
+    Applied, BlockId, Descent, Error, FirstFactor, KernelForm, KernelOperator, Layout, Lora,
+    Network, Observation, Order, PassCount, Prepared, Real, Steps, Tape, TokenTask, Update,
+    apply_filter, descend, observe, observe_single_position, predict_updated,
 };
 use support::{
     DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, assert_near, bits, blocks, digits, kinds,
@@ -205,5 +206,38 @@ fn further_queries_are_observed_as_if_each_were_the_only_one() {
             }
         }
         assert!(matches!(prepared.further(&[]), Err(Error::Empty { .. })));
+    }
+}
+
+/// Steps on any of the blocks give the same bits whether the task was observed before or not.
+#[test]
+fn steps_go_on_from_an_observation_as_from_the_model() {
+    for family in 0..FAMILIES {
+        let (config, parameters, task) = random_case_of(family, 9);
+        let chosen = all_blocks(&config);
+        let model: Network = Network::new(&config, parameters).unwrap();
+        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
+        let model = model.with_lora(lora).unwrap();
+        let top = config.layers - 1;
+        let above: Vec<BlockId> = chosen.iter().filter(|b| b.layer() == top).copied().collect();
+        for some in [&chosen[..], &chosen[..2], &above[..], &above[above.len() - 1..]] {
+            let prepared = || Prepared::new(&model, &task, &chosen).unwrap();
+            let steps = Steps::new(1e-3, 3);
+            let found = prepared().descend(some, &steps).unwrap();
+            let expected = descend(&model, &task, some, &steps).unwrap();
+            assert_eq!(found.passes.backward, expected.passes.backward);
+            assert!(found.passes.forward <= expected.passes.forward);
+            assert_eq!(Descent { passes: expected.passes, ..found }, expected, "{family}");
+            let kernel = prepared().observation().geometry.total().kernel().clone();
+            let spectrum = Spectrum::of(kernel).unwrap();
+            let step = StepSize::new(1e-3, &spectrum).unwrap();
+            let filter = GradientDescent { step, horizon: 4 };
+            let found = prepared().apply_filter(some, &filter, &spectrum).unwrap();
+            let expected = apply_filter(&model, &task, some, &filter, &spectrum).unwrap();
+            assert_eq!(Applied { passes: expected.passes, ..found }, expected, "{family}");
+        }
+        let few = Prepared::new(&model, &task, &chosen[..1]).unwrap();
+        let refused = few.descend(&chosen[1..2], &Steps::new(0.1, 1)).unwrap_err();
+        assert_eq!(refused, Error::BlockNotOnTape { block: chosen[1].to_string() });
     }
 }

@@ -6,8 +6,8 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, Config, Family, KernelForm, Labels, Layout, Network, Order, Steps, TokenTask,
-    Update, count_operations, descend, observe, predict_updated,
+    BlockId, Config, Family, KernelForm, Labels, Layout, Network, Order, Prepared, Steps,
+    TokenTask, Update, count_operations, descend, observe, predict_updated,
 };
 use support::{blocks, random_parameters};
 
@@ -191,6 +191,12 @@ fn steps_share_both_ways_and_keep_what_does_not_change() {
             + tokens.upper();
         assert_eq!(run(1) - run(0), step, "{examples} {order}");
         assert_eq!(run(4) - run(3), step, "{examples} {order}");
+        // After an observation nothing is run again before the first step.
+        let prepare = || Prepared::new(&model, &task, &chosen).unwrap();
+        prepare();
+        let (prepared, _) = count_operations(prepare);
+        let steps = Steps::new(1e-3, 4);
+        assert_eq!(count_operations(|| prepared.descend(&chosen, &steps)).1, 4 * step);
     }
     // Of the tokens of eight leave-one-out prompts and the query's, the tree has fewer.
     let [original, tree] = [Order::Original, Order::Tree].map(|order| {

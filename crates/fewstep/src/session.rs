@@ -8,7 +8,7 @@ use crate::report::{Passes, Prediction, Report, Which};
 use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Layout, Model, Observation, Outcome, PassCount,
-    Steps, Tape, Task, Update, choose_blocks, descend,
+    Prepared, Steps, Tape, Task, Update, choose_blocks, descend,
 };
 use std::collections::BTreeMap;
 
@@ -158,13 +158,20 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::observe`], [`decide`] and [`Model::act`].
+    /// Those of [`Model::prepare`], [`decide`] and [`Prepared::act`].
     pub fn answer(&self, task: &Task) -> Result<Answer, Error> {
-        let seen = self.model.observe(task, &self.blocks)?;
-        let decision = decide(&seen.geometry, &self.rules)?;
-        let outcome = match self.action {
-            Action::Act => Some(self.act(task, &seen, &decision)?),
-            Action::Decide | Action::Linear => None,
+        let (seen, decision, outcome) = match self.action {
+            Action::Act => {
+                let prepared = self.model.prepare(task, &self.blocks)?;
+                let decision = decide(&prepared.observation().geometry, &self.rules)?;
+                let (seen, outcome) = self.act(task, prepared, &decision)?;
+                (seen, decision, Some(outcome))
+            }
+            Action::Decide | Action::Linear => {
+                let seen = self.model.observe(task, &self.blocks)?;
+                let decision = decide(&seen.geometry, &self.rules)?;
+                (seen, decision, None)
+            }
         };
         let reasons = (&self.rules, &decision);
         let mut report = Report::new(task, &seen, reasons, outcome.as_ref(), self.full)?;
@@ -179,23 +186,26 @@ impl Session {
     fn act(
         &self,
         task: &Task,
-        seen: &Observation,
+        prepared: Prepared<'_>,
         decision: &Decision,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<(Observation, Outcome), Error> {
         if decision.update != Choice::None {
-            return Ok(self.model.act(task, decision)?);
+            return Ok(prepared.act(decision)?);
         }
+        let seen = prepared.into_observation();
         let (update, passes) = self.zeros(task, self.blocks[decision.which.selected[0]])?;
-        Ok(Outcome {
-            icl: seen.query_prediction,
-            adapted: seen.query_prediction,
-            query_path: vec![seen.query_prediction],
+        let icl = seen.query_prediction;
+        let outcome = Outcome {
+            icl,
+            adapted: icl,
+            query_path: vec![icl],
             prompt_path: vec![seen.predictions.clone()],
-            linear_path: vec![seen.query_prediction],
+            linear_path: vec![icl],
             departures: Vec::new(),
             update: Some(update),
             passes,
-        })
+        };
+        Ok((seen, outcome))
     }
 
     /// An update of one block that does not move, and what it cost: nothing, unless the block's

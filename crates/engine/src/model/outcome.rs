@@ -3,8 +3,11 @@
 use super::Model;
 use crate::blocks::BlockId;
 use crate::error::Error;
+use crate::observe::{Observation, TokenTask};
 use crate::passes::PassCount;
-use crate::steps::{Descent, LinearPath, Steps, apply_filter, descend};
+use crate::prepared::Prepared;
+use crate::steps::{Descent, LinearPath, Steps, filter_on, steps_on};
+use crate::tape::Tape;
 use crate::task::Task;
 use crate::update::Update;
 use fewstep_core::drift::{self, Departure, Watch};
@@ -102,51 +105,95 @@ impl Model {
     /// ```
     pub fn act(&self, task: &Task, decision: &Decision) -> Result<Outcome, Error> {
         let task = self.read(task)?;
-        let (found, expected) = (decision.block.examples(), task.examples());
-        if found != expected {
-            return Err(Error::SizeMismatch { quantity: "the decision", found, expected });
+        check_size(&task, decision)?;
+        let tape = Tape::of_task(&self.network, &task, &selected_blocks(decision)?)?;
+        carry_out(tape, &task, decision)
+    }
+}
+
+impl Prepared<'_> {
+    /// Carries out a decision, as [`Model::act`] does, bit for bit, from the forward pass of the
+    /// observation; gives back what was seen.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::act`], and [`Error::BlockNotOnTape`] for a block that was not observed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
+    /// # use fewstep_core::{Rules, decide};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let prepared = model.prepare(&task, &choose_blocks("value@all", model.config())?)?;
+    /// let decision = decide(&prepared.observation().geometry, &Rules::default())?;
+    /// let (observation, outcome) = prepared.act(&decision)?;
+    /// assert_eq!((observation.query_prediction, outcome.adapted), (0.25, 0.25));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn act(self, decision: &Decision) -> Result<(Observation, Outcome), Error> {
+        let (tape, task, observation) = self.acting(&selected_blocks(decision)?)?;
+        check_size(&task, decision)?;
+        Ok((observation, carry_out(tape, &task, decision)?))
+    }
+}
+
+/// Whether a decision was made for a task of this size.
+fn check_size(task: &TokenTask, decision: &Decision) -> Result<(), Error> {
+    let (found, expected) = (decision.block.examples(), task.examples());
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::SizeMismatch { quantity: "the decision", found, expected })
+}
+
+/// Carries out a decision on a tape that was run for its blocks.
+fn carry_out(tape: Tape<'_>, task: &TokenTask, decision: &Decision) -> Result<Outcome, Error> {
+    let steps = |horizon| Steps::new(decision.how_far.step_size, horizon);
+    let descend = |tape: Tape<'_>, steps: &Steps| {
+        let scales = steps.scales(tape.blocks())?;
+        Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps.horizon)?))
+    };
+    match &decision.update {
+        Choice::None => {
+            let outcome = descend(tape, &steps(0))?;
+            Ok(Outcome { update: None, linear_path: vec![outcome.icl], ..outcome })
         }
-        let blocks = selected_blocks(decision)?;
-        let steps = |horizon| Steps::new(decision.how_far.step_size, horizon);
-        match &decision.update {
-            Choice::None => {
-                let outcome = Outcome::of(descend(&self.network, &task, &blocks, &steps(0))?);
-                Ok(Outcome { update: None, linear_path: vec![outcome.icl], ..outcome })
-            }
-            Choice::Steps(chosen) => {
-                let horizon = usize::try_from(chosen.horizon).unwrap_or(usize::MAX);
-                let steps = steps(horizon);
-                let outcome = Outcome::of(descend(&self.network, &task, &blocks, &steps)?);
-                let residuals = task.residuals(&outcome.prompt_path[0]);
-                let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
-                let linear_path = linear
-                    .query_corrections
-                    .iter()
-                    .map(|change| outcome.icl + change)
-                    .collect();
-                let departures =
-                    departures(&residuals, decision, chosen, &outcome.prompt_path)?;
-                Ok(Outcome { linear_path, departures, ..outcome })
-            }
-            filter @ (Choice::Average(_) | Choice::Posterior(_)) => {
-                let applied =
-                    apply_filter(&self.network, &task, &blocks, filter, &decision.spectrum)?;
-                let residuals = task.residuals(&applied.base_predictions);
-                let change = linear_change(&residuals, decision)?;
-                Ok(Outcome {
-                    icl: applied.base_query_prediction,
-                    adapted: applied.query_prediction,
-                    query_path: vec![applied.base_query_prediction, applied.query_prediction],
-                    prompt_path: vec![applied.base_predictions, applied.predictions],
-                    linear_path: vec![
-                        applied.base_query_prediction,
-                        applied.base_query_prediction + change,
-                    ],
-                    departures: Vec::new(),
-                    update: Some(applied.update),
-                    passes: applied.passes,
-                })
-            }
+        Choice::Steps(chosen) => {
+            let steps = steps(usize::try_from(chosen.horizon).unwrap_or(usize::MAX));
+            let outcome = descend(tape, &steps)?;
+            let residuals = task.residuals(&outcome.prompt_path[0]);
+            let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
+            let corrections = linear.query_corrections.iter();
+            let linear_path = corrections.map(|change| outcome.icl + change).collect();
+            let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;
+            Ok(Outcome { linear_path, departures, ..outcome })
+        }
+        filter @ (Choice::Average(_) | Choice::Posterior(_)) => {
+            let applied = filter_on(tape, task, filter, &decision.spectrum)?;
+            let residuals = task.residuals(&applied.base_predictions);
+            let change = linear_change(&residuals, decision)?;
+            let (icl, adapted) = (applied.base_query_prediction, applied.query_prediction);
+            Ok(Outcome {
+                icl,
+                adapted,
+                query_path: vec![icl, adapted],
+                prompt_path: vec![applied.base_predictions, applied.predictions],
+                linear_path: vec![icl, icl + change],
+                departures: Vec::new(),
+                update: Some(applied.update),
+                passes: applied.passes,
+            })
         }
     }
 }

@@ -113,7 +113,7 @@ impl Formulas {
         Operations { done, plain }
     }
 
-    /// Steps after a first pass forward.
+    /// Steps, which begin with the pass forward of the observation.
     pub(super) fn steps(&self, case: &Case) -> Operations {
         let sequences = case.sequences();
         let shared = Rows::shared(&sequences);
@@ -123,10 +123,7 @@ impl Formulas {
         let (prompts, query) = sequences.split_at(sequences.len() - 1);
         let prompts = self.plain_pass(&Rows::separate(prompts));
         let query = self.plain_forward(&Rows::separate(query));
-        Operations {
-            done: self.forward(&shared) + steps * step,
-            plain: steps * prompts + query,
-        }
+        Operations { done: steps * step, plain: steps * prompts + query }
     }
 
     /// Predictions of further queries.
@@ -218,7 +215,7 @@ mod tests {
     use super::super::models::{Shelf, open};
     use super::super::works::Work;
     use super::*;
-    use fewstep_engine::{KernelForm, descend, observe};
+    use fewstep_engine::Prepared;
 
     fn tiny(layers: usize) -> Config {
         let json = format!(
@@ -310,11 +307,12 @@ mod tests {
             let (task, blocks) = (case.task().unwrap(), case.blocks(network.config()).unwrap());
             let sequences = case.sequences();
             let (shared, apart) = (Rows::shared(&sequences), Rows::separate(&sequences));
-            let seen = observe(&network, &task, &blocks, KernelForm::Cheapest).unwrap().passes;
+            let prepared = Prepared::new(&network, &task, &blocks).unwrap();
+            let seen = prepared.observation().passes;
             assert!(same(seen.forward_tokens as f64, shared.rows), "{work}");
             assert!(same(seen.backward_tokens as f64, apart.rows), "{work}");
-            let steps = descend(&network, &task, &blocks, &case.settings()).unwrap().passes;
-            assert!(same(steps.forward_tokens as f64, 9.0 * shared.rows), "{work}");
+            let steps = prepared.descend(&blocks, &case.settings()).unwrap().passes;
+            assert!(same(steps.forward_tokens as f64, 8.0 * shared.rows), "{work}");
             assert!(same(steps.backward_tokens as f64, 8.0 * shared.rows), "{work}");
         }
     }

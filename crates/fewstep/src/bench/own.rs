@@ -5,7 +5,7 @@ use super::works::Action;
 use crate::error::Error;
 use fewstep_core::{Decision, Rules, decide};
 use fewstep_engine::{
-    BlockId, KernelForm, LinearPath, Network, Observation, TokenTask, Update, descend, observe,
+    BlockId, LinearPath, Network, Observation, Prepared, TokenTask, Update, descend,
     predict_updated,
 };
 use std::time::{Duration, Instant};
@@ -72,11 +72,12 @@ impl<'a> Job<'a> {
             found.further = predict_updated(self.network, further, update)?;
             return Ok(found);
         }
-        let seen = observe(self.network, &self.task, &self.blocks, KernelForm::Cheapest)?;
+        let prepared = Prepared::new(self.network, &self.task, &self.blocks)?;
+        let seen = prepared.observation().clone();
         let decision = decide(&seen.geometry, &Rules::default())?;
         let (settings, started) = (self.case.settings(), now());
         if self.action == Action::Steps {
-            let descent = descend(self.network, &self.task, &self.blocks, &settings)?;
+            let descent = prepared.descend(&self.blocks, &settings)?;
             found.adapted = descent.query_predictions.last().copied();
             found.steps = started.elapsed();
         } else if self.action == Action::Linear {

@@ -12,7 +12,11 @@ use std::ops::Range;
 #[cfg(test)]
 mod tests;
 
-/// Queries that see the same rows.
+/// Queries of a long run of tokens that are taken together: what none of them may see is not
+/// multiplied.
+pub(crate) const GROUP: usize = 64;
+
+/// Queries that see the same rows, but for those behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     /// Rows of the queries.
@@ -72,8 +76,22 @@ impl HeadCounts {
     }
 
     /// The key-value head that serves a query head.
-    fn serving(&self, head: usize) -> usize {
+    pub(crate) fn serving(&self, head: usize) -> usize {
         head / (self.heads / self.key_value_heads)
+    }
+
+    /// From `[rows, heads · width]` to `[rows · served, key-value heads · width]`, where each row
+    /// has one of the query heads that every key-value head serves.
+    pub(crate) fn arrange_served<R: Copy>(&self, values: &[R], width: usize, target: &mut [R]) {
+        let group = self.heads / self.key_value_heads;
+        let rows = values.chunks_exact(self.heads * width);
+        for (row, target) in rows.zip(target.chunks_exact_mut(self.heads * width)) {
+            for (head, values) in row.chunks_exact(width).enumerate() {
+                let (served, place) = (self.serving(head), head % group);
+                let first = (place * self.key_value_heads + served) * width;
+                target[first..first + width].copy_from_slice(values);
+            }
+        }
     }
 }
 
@@ -87,6 +105,8 @@ pub(crate) struct AttentionPlan {
     keys: usize,
     /// Probabilities of one head.
     size: usize,
+    /// The width whose root scores are divided by.
+    scaling: usize,
 }
 
 /// What attention had: `queries [query rows, heads · head width]`, `keys` and `values [rows,
@@ -102,10 +122,17 @@ pub(crate) struct Heads<'a, R> {
 impl AttentionPlan {
     /// Every token asks.
     pub(crate) fn everywhere(layout: &Layout, counts: HeadCounts) -> Self {
-        let groups = layout.segments().iter().map(|segment| {
-            let mut spans = segment.ancestors.clone();
-            spans.push(segment.rows.clone());
-            (segment.rows.clone(), spans, true)
+        let groups = layout.segments().iter().flat_map(|segment| {
+            let Range { start, end } = segment.rows;
+            (start..end).step_by(GROUP).map(move |first| {
+                let own = first..end.min(first + GROUP);
+                let mut spans = segment.ancestors.clone();
+                if first > start {
+                    spans.push(start..first);
+                }
+                spans.push(own.clone());
+                (own, spans, true)
+            })
         });
         Self::new(groups, [layout.rows(), layout.rows()], counts)
     }
@@ -116,6 +143,20 @@ impl AttentionPlan {
         let groups = (0..sequences)
             .map(|sequence| (sequence..sequence + 1, layout.seen_by(sequence), false));
         Self::new(groups, [sequences, layout.rows()], counts)
+    }
+
+    /// As [`AttentionPlan::at_readouts`], where all heads look at the same keys and values, as wide
+    /// as the stream: the inputs of both. Query row `i · heads + head` is that of a head of
+    /// sequence `i`; probabilities lie as they do at the read-outs.
+    pub(crate) fn folded(layout: &Layout, counts: HeadCounts, width: usize) -> Self {
+        let (sequences, heads) = (layout.sequences(), counts.heads);
+        let groups = (0..sequences).map(|sequence| {
+            let queries = sequence * heads..(sequence + 1) * heads;
+            (queries, layout.seen_by(sequence), false)
+        });
+        let one = HeadCounts { heads: 1, key_value_heads: 1, head_width: width };
+        let plan = Self::new(groups, [sequences * heads, layout.rows()], one);
+        Self { scaling: counts.head_width, ..plan }
     }
 
     fn new(
@@ -132,7 +173,8 @@ impl AttentionPlan {
                 group
             })
             .collect();
-        Self { groups, counts, queries, keys, size: offset }
+        let scaling = counts.head_width;
+        Self { groups, counts, queries, keys, size: offset, scaling }
     }
 
     /// Number of probabilities.
@@ -218,9 +260,9 @@ impl AttentionPlan {
         view.columns(first..first + head_width)
     }
 
-    /// One over the square root of the head width.
+    /// What scores are multiplied with: one over the square root of the head width.
     fn scale<R: Real>(&self) -> R {
-        R::of(1.0 / (self.counts.head_width as f64).sqrt())
+        R::of(1.0 / (self.scaling as f64).sqrt())
     }
 
     /// How much each query attends to each key it sees: `softmax(q·k/√width)`.
@@ -295,24 +337,53 @@ impl AttentionPlan {
     ) {
         keys.fill(R::ZERO);
         for group in &self.groups {
-            let count = group.queries.len();
             for head in 0..self.counts.heads {
-                let weights =
-                    &inputs.probabilities[group.probabilities(self.counts.heads, head)];
-                let scores = &mut scratch[..weights.len()];
-                let outer = self.of_query(mixed, head).rows(group.queries.clone());
-                for (span, columns) in group.parts() {
-                    let values = self.of_key(inputs.values, head).rows(span);
-                    let target = ViewMut::new(scores, count, group.keys).columns(columns);
-                    product(Write::Over, target, outer, values.transposed(), R::ONE);
-                }
-                let rows = scores.chunks_exact_mut(group.keys);
-                for (row, weights) in rows.zip(weights.chunks_exact(group.keys)) {
-                    softmax_adjoint(row, weights, self.scale());
-                }
+                let scores = self.scores_adjoint((group, head), inputs, mixed, scratch);
                 self.spread((group, head), inputs, scores, (&mut *queries, &mut *keys));
             }
         }
+    }
+
+    /// Adds the adjoints of queries and keys where this plan mixed the values and `asking` made the
+    /// probabilities, for the same sequences; those of queries are written over.
+    pub(crate) fn adjoint_of_asking<R: Real>(
+        &self,
+        asking: &Self,
+        inputs: Heads<'_, R>,
+        mixed: &[R],
+        (queries, keys): (&mut [R], &mut [R]),
+        scratch: &mut [R],
+    ) {
+        for (group, asked) in self.groups.iter().zip(&asking.groups) {
+            let scores = self.scores_adjoint((group, 0), inputs, mixed, scratch);
+            let size = asked.queries.len() * asked.keys;
+            for (head, scores) in scores.chunks_exact(size).enumerate() {
+                asking.spread((asked, head), inputs, scores, (&mut *queries, &mut *keys));
+            }
+        }
+    }
+
+    /// The adjoint of the scores of one group and head from that of the mixed values.
+    fn scores_adjoint<'a, R: Real>(
+        &self,
+        (group, head): (&Group, usize),
+        inputs: Heads<'_, R>,
+        mixed: &[R],
+        scratch: &'a mut [R],
+    ) -> &'a [R] {
+        let weights = &inputs.probabilities[group.probabilities(self.counts.heads, head)];
+        let scores = &mut scratch[..weights.len()];
+        let outer = self.of_query(mixed, head).rows(group.queries.clone());
+        for (span, columns) in group.parts() {
+            let values = self.of_key(inputs.values, head).rows(span);
+            let target = ViewMut::new(scores, group.queries.len(), group.keys);
+            product(Write::Over, target.columns(columns), outer, values.transposed(), R::ONE);
+        }
+        let rows = scores.chunks_exact_mut(group.keys);
+        for (row, weights) in rows.zip(weights.chunks_exact(group.keys)) {
+            softmax_adjoint(row, weights, self.scale());
+        }
+        scores
     }
 
     /// The adjoints of queries and keys from that of the scores of one group and head.

@@ -50,9 +50,9 @@ struct MatrixFactors<'a, R> {
 /// `[sequences, sequences]`, row by row.
 pub(crate) fn kernels<R: Real>(tape: &Tape<'_, R>, form: KernelForm) -> Vec<Vec<f64>> {
     let mut kernels = vec![Vec::new(); tape.blocks().len()];
-    for members in by_matrix(tape.blocks()) {
-        let inputs = inputs_of(tape, &members);
-        let factors = MatrixFactors::new(tape, &inputs, &members);
+    for members in by_matrix(tape) {
+        let values = factors_of(tape, &members);
+        let factors = MatrixFactors::new(tape, &values, &members);
         for (&(index, _), kernel) in members.iter().zip(factors.kernels(form)) {
             kernels[index] = kernel;
         }
@@ -73,10 +73,10 @@ pub(crate) struct Coupling {
 /// were made for the same blocks.
 pub(crate) fn couplings<R: Real>(tape: &Tape<'_, R>, others: &Tape<'_, R>) -> Vec<Coupling> {
     let mut couplings = vec![Coupling::default(); tape.blocks().len()];
-    for members in by_matrix(tape.blocks()) {
-        let inputs = [inputs_of(tape, &members), inputs_of(others, &members)];
-        let factors = MatrixFactors::new(tape, &inputs[0], &members);
-        let other = MatrixFactors::new(others, &inputs[1], &members);
+    for members in by_matrix(tape) {
+        let values = [tape, others].map(|tape| factors_of(tape, &members));
+        let factors = MatrixFactors::new(tape, &values[0], &members);
+        let other = MatrixFactors::new(others, &values[1], &members);
         let (products, own) = (factors.products_with(&other), factors.variances());
         for ((&(index, _), products), variances) in members.iter().zip(products).zip(own) {
             couplings[index] = Coupling { products, variances };
@@ -85,12 +85,14 @@ pub(crate) fn couplings<R: Real>(tape: &Tape<'_, R>, others: &Tape<'_, R>) -> Ve
     couplings
 }
 
-/// The blocks of each matrix, with their numbers.
-fn by_matrix(blocks: &[BlockId]) -> Vec<Vec<(usize, BlockId)>> {
+/// The blocks of each matrix, with their numbers; blocks that have no factor in common are by
+/// themselves.
+fn by_matrix<R: Real>(tape: &Tape<'_, R>) -> Vec<Vec<(usize, BlockId)>> {
     let mut matrices: Vec<Vec<(usize, BlockId)>> = Vec::new();
-    for (index, &block) in blocks.iter().enumerate() {
+    for (index, &block) in tape.blocks().iter().enumerate() {
+        let alone = tape.folds(block.layer(), block.kind());
         let same = |(_, other): &(usize, BlockId)| {
-            (other.layer(), other.kind()) == (block.layer(), block.kind())
+            !alone && (other.layer(), other.kind()) == (block.layer(), block.kind())
         };
         match matrices.iter_mut().find(|members| members.first().is_some_and(same)) {
             Some(members) => members.push((index, block)),
@@ -100,18 +102,27 @@ fn by_matrix(blocks: &[BlockId]) -> Vec<Vec<(usize, BlockId)>> {
     matrices
 }
 
-fn inputs_of<'a, R: Real>(tape: &'a Tape<'_, R>, members: &[(usize, BlockId)]) -> Cow<'a, [R]> {
-    tape.inputs(members[0].1.layer(), members[0].1.kind())
+/// The inputs of a matrix and the adjoints of its outputs.
+fn factors_of<'a, R: Real>(
+    tape: &'a Tape<'_, R>,
+    members: &[(usize, BlockId)],
+) -> [Cow<'a, [R]>; 2] {
+    let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
+    [tape.inputs(layer, kind), tape.outputs_adjoint(layer, kind)]
 }
 
 impl<'a, R: Real> MatrixFactors<'a, R> {
-    /// For blocks of one matrix, whose inputs are `[rows, in]`.
-    fn new(tape: &'a Tape<'_, R>, inputs: &'a [R], members: &[(usize, BlockId)]) -> Self {
+    /// For blocks of one matrix, whose inputs are `[rows, in]` and adjoints `[rows, out]`.
+    fn new(
+        tape: &Tape<'_, R>,
+        [inputs, outputs]: &'a [Cow<'a, [R]>; 2],
+        members: &[(usize, BlockId)],
+    ) -> Self {
         let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
         let shape = tape.factor_shape(layer, kind);
         let rows = inputs.len() / shape.0;
         let inputs = View::new(inputs, rows, shape.0);
-        let outputs = View::new(tape.outputs_adjoint(layer, kind), rows, shape.1);
+        let outputs = View::new(outputs, rows, shape.1);
         let place = |block: &BlockId| tape.factor_place(block);
         let ranges = tape.ranges(layer, kind);
         if kind == BlockKind::Output {
@@ -120,7 +131,7 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
         } else {
             let own =
                 members.iter().map(|(_, block)| outputs.columns(place(block).1)).collect();
-            Self { common: inputs, own, ranges }
+            Self { common: inputs.columns(place(&members[0].1).0), own, ranges }
         }
     }
 
@@ -294,7 +305,7 @@ fn single_position_kernel<R: Real>(tape: &Tape<'_, R>, block: &BlockId) -> Vec<f
     let config = tape.model().config();
     let (n, width, head_width) = (tape.layout().sequences(), config.width, config.head_width());
     let (layer, head) = (block.layer(), block.head().expect("value blocks have a head"));
-    let inputs = tape.inputs(layer, BlockKind::Value);
+    let inputs = tape.normed(layer);
     let adjoints = tape.projection_adjoint_at_readouts(layer);
     let served = HeadCounts::of(config).served_by(head);
     let (rows, group) = (served.start * head_width..served.end * head_width, served.len());

@@ -9,9 +9,11 @@
 //! Which norm, whether positions turn queries and keys, whether the MLP is gated and which
 //! matrices have biases are parts of the model; a part that is missing is skipped. In the last
 //! layer only the last token of each sequence is asked, so queries, projection and
-//! MLP run on those rows alone. Nothing here allocates.
+//! MLP run on those rows alone, and keys and values are not made ([`last`]). Nothing here
+//! allocates.
 
 mod buffers;
+mod last;
 
 pub(crate) use buffers::{AdjointScratch, LayerAdjoints, LayerSizes, LayerTape, Scratch};
 
@@ -42,11 +44,18 @@ pub(crate) struct LayerPass<'a, R> {
     pub(crate) layer: usize,
     pub(crate) plan: &'a AttentionPlan,
     /// The asked rows, if they are not all.
-    pub(crate) readouts: Option<&'a [usize]>,
+    pub(crate) readouts: Option<ReadOuts<'a>>,
     /// The position of every row, and what positions do to queries and keys if they are rotary.
     pub(crate) positions: &'a [usize],
     pub(crate) rotations: Option<&'a Rotations<R>>,
     pub(crate) sums: &'a Sums,
+}
+
+/// The rows of the last tokens, and who looks at the inputs of keys and values there.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOuts<'a> {
+    pub(crate) rows: &'a [usize],
+    pub(crate) folded: &'a AttentionPlan,
 }
 
 /// Which rows the adjoint of a norm's weights is summed over: all, or each sequence's.
@@ -120,7 +129,7 @@ impl<R: Real> LayerPass<'_, R> {
         let Some(rotations) = self.rotations else { return };
         match self.readouts {
             None => rotations.turn(turn, queries, self.positions.iter().copied()),
-            Some(rows) => {
+            Some(ReadOuts { rows, .. }) => {
                 rotations.turn(turn, queries, rows.iter().map(|&row| self.positions[row]));
             }
         }
@@ -141,27 +150,23 @@ impl<R: Real> LayerPass<'_, R> {
         scratch: &mut Scratch<R>,
         valid: Valid,
     ) {
-        let (width, epsilon) = (self.width(), R::of(self.model.config().norm_epsilon));
+        let epsilon = R::of(self.model.config().norm_epsilon);
         if !valid.norm {
             let kept = Normalised {
                 normalised: &mut tape.attention_normalised,
                 inverse: &mut tape.attention_inverse,
             };
-            normalise(stream, (self.model.config().norm_kind(), width), epsilon, kept);
+            normalise(stream, (self.model.config().norm_kind(), self.width()), epsilon, kept);
+        }
+        if let Some(readouts) = self.readouts {
+            return self.attend_at(readouts, tape, scratch, valid);
         }
         if !(valid.queries && valid.keys && valid.values) {
             affine(&tape.attention_normalised, self.norms()[0], &mut scratch.normed);
         }
         let asked = self.asked();
         if !valid.queries {
-            let normed = match self.readouts {
-                None => &scratch.normed,
-                Some(rows) => {
-                    gather(&scratch.normed, rows, width, &mut scratch.gathered);
-                    &scratch.gathered
-                }
-            };
-            self.project(BlockKind::Query, normed, &mut tape.queries[..asked]);
+            self.project(BlockKind::Query, &scratch.normed, &mut tape.queries[..asked]);
             self.turn_queries(Turn::Forward, &mut tape.queries[..asked]);
         }
         if !valid.keys {
@@ -270,6 +275,9 @@ impl<R: Real> LayerPass<'_, R> {
         scratch: &mut AdjointScratch<R>,
         depth: Depth,
     ) {
+        if let Some(readouts) = self.readouts {
+            return self.attend_adjoint_at(readouts, (tape, adjoints), scratch, depth);
+        }
         let asked = self.asked();
         let AdjointScratch { outputs, mixed, scores, .. } = scratch;
         let mixed = &mixed[..asked];
@@ -301,21 +309,18 @@ impl<R: Real> LayerPass<'_, R> {
         adjoints: &mut LayerAdjoints<R>,
         scratch: &mut AdjointScratch<R>,
     ) {
-        let (width, asked) = (self.width(), self.asked());
-        let AdjointScratch { outputs, normed, gathered, .. } = scratch;
-        let values = chosen(adjoints, outputs, BlockKind::Value, tape.values.len());
-        self.back(Write::Over, BlockKind::Value, values, normed);
-        let keys = chosen(adjoints, outputs, BlockKind::Key, tape.keys.len());
-        self.back(Write::Add, BlockKind::Key, keys, normed);
-        let queries = chosen(adjoints, outputs, BlockKind::Query, asked);
-        match self.readouts {
-            None => self.back(Write::Add, BlockKind::Query, queries, normed),
-            Some(rows) => {
-                self.back(Write::Over, BlockKind::Query, queries, gathered);
-                scatter_add(gathered, rows, width, normed);
-            }
+        if let Some(readouts) = self.readouts {
+            self.normed_adjoint_at(readouts, (tape, &mut *adjoints), scratch);
+        } else {
+            let AdjointScratch { outputs, normed, .. } = &mut *scratch;
+            let values = chosen(adjoints, outputs, BlockKind::Value, tape.values.len());
+            self.back(Write::Over, BlockKind::Value, values, normed);
+            let keys = chosen(adjoints, outputs, BlockKind::Key, tape.keys.len());
+            self.back(Write::Add, BlockKind::Key, keys, normed);
+            let queries = chosen(adjoints, outputs, BlockKind::Query, self.asked());
+            self.back(Write::Add, BlockKind::Query, queries, normed);
         }
-        let factors = (&normed[..], &tape.attention_normalised[..]);
+        let factors = (&scratch.normed[..], &tape.attention_normalised[..]);
         self.keep_norm(&mut adjoints.norms, 0, &self.sums.rows, factors);
     }
 

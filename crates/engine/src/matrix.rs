@@ -137,6 +137,45 @@ impl<R: Real> Matrix<R> {
         }
     }
 
+    /// As [`Matrix::project`], for some of the outputs, between views.
+    pub(crate) fn project_to(
+        &self,
+        outputs: Range<usize>,
+        write: Write,
+        input: View<'_, R>,
+        target: ViewMut<'_, R>,
+    ) {
+        match &self.storage {
+            Storage::Plain(values) => {
+                product(write, target, input, self.plain(values).columns(outputs), R::ONE);
+            }
+            Storage::Packed(packed) => {
+                let weights = unpack(packed, outputs.clone());
+                let weights = View::new(&weights, outputs.len(), self.inputs);
+                product(write, target, input, weights.transposed(), R::ONE);
+            }
+        }
+    }
+
+    /// `target = input · Wᵀ` from some of the outputs, between views.
+    pub(crate) fn back_from(
+        &self,
+        outputs: Range<usize>,
+        input: View<'_, R>,
+        target: ViewMut<'_, R>,
+    ) {
+        let unpacked;
+        // Not through a transpose, which copies do not have: their bits should be the same.
+        let weights = match &self.storage {
+            Storage::Plain(values) => self.plain(values).columns(outputs).transposed(),
+            Storage::Packed(packed) => {
+                unpacked = unpack(packed, outputs.clone());
+                View::new(&unpacked, outputs.len(), self.inputs)
+            }
+        };
+        product(Write::Over, target, input, weights, R::ONE);
+    }
+
     /// As [`Matrix::back`], for some of the inputs: `target [count, rows]`.
     pub(crate) fn back_to(&self, rows: Range<usize>, input: &[R], target: &mut [R]) {
         self.back_through(Write::Over, rows, input, target);
@@ -285,10 +324,32 @@ mod tests {
                     vec![0.5; count * outputs],
                     vec![0.5; count * inputs],
                     vec![0.5; count * some.len()],
+                    vec![0.5; count * outputs],
+                    vec![0.5; count * inputs],
+                    vec![0.5; count * inputs],
                 ];
                 matrix.project(write, &forward, &mut found[0]);
                 matrix.back(write, &backward, &mut found[1]);
                 matrix.back_to(some.clone(), &backward, &mut found[2]);
+                // Through views, some outputs at a time.
+                for (index, part) in [0..outputs / 2, outputs / 2..outputs].iter().enumerate() {
+                    let input = View::new(&forward, count, inputs);
+                    let target = ViewMut::new(&mut found[3], count, outputs);
+                    matrix.project_to(part.clone(), write, input, target.columns(part.clone()));
+                    let input = View::new(&backward, count, outputs).columns(part.clone());
+                    let target = ViewMut::new(&mut found[4 + index], count, inputs);
+                    matrix.back_from(part.clone(), input, target);
+                }
+                if write == Write::Over {
+                    // The whole is made of its parts.
+                    let parts = found[4].iter().zip(&found[5]).map(|(a, b)| a + b);
+                    for (whole, parts) in found[1].iter().zip(parts) {
+                        assert_close(*whole, parts, outputs as f64, outputs);
+                    }
+                    for (whole, parts) in found[0].iter().zip(&found[3]) {
+                        assert_close(*whole, *parts, inputs as f64, inputs);
+                    }
+                }
                 found.concat()
             };
             for write in [Write::Over, Write::Add] {

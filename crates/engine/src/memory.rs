@@ -1,8 +1,10 @@
 //! How much memory observing takes, counted before anything is allocated.
 
+use crate::attention::GROUP;
 use crate::blocks::{BlockId, BlockKind};
 use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
+use crate::layer::Depth;
 use crate::layout::Layout;
 use crate::lora::{FirstFactor, Lora};
 use crate::ops::{FEW_ROWS, SMALL_FACTOR};
@@ -26,7 +28,10 @@ struct Rows {
     /// Probabilities of one head, for all tokens and for the last of each sequence.
     everywhere: f64,
     at_readouts: f64,
+    /// Tokens of the longest sequence, and the most probabilities of one head that are handled at
+    /// once.
     longest: f64,
+    largest: f64,
 }
 
 impl Rows {
@@ -35,18 +40,20 @@ impl Rows {
         let count = |value: usize| value as f64;
         let lengths = layout.lengths();
         let total: f64 = lengths.iter().map(|&length| count(length)).sum();
-        let shared = layout.segments().iter().map(|segment| {
-            let above: usize = segment.ancestors.iter().map(Range::len).sum();
-            count(segment.rows.len()) * count(above + segment.rows.len())
+        let groups = layout.segments().iter().flat_map(|segment| {
+            let above = segment.ancestors.iter().map(Range::len).sum();
+            attended(above, segment.rows.len())
         });
+        let longest = lengths.iter().copied().max().unwrap_or(0);
         let forward = Self {
             rows: count(layout.rows()),
             sequences: count(lengths.len()),
-            everywhere: shared.sum(),
+            everywhere: groups.sum(),
             at_readouts: total,
-            longest: count(lengths.iter().copied().max().unwrap_or(0)),
+            longest: count(longest),
+            largest: attended(0, longest).fold(0.0, f64::max),
         };
-        let everywhere = lengths.iter().map(|&length| count(length).powi(2)).sum();
+        let everywhere = lengths.iter().flat_map(|&length| attended(0, length)).sum();
         (forward, Self { rows: total, everywhere, ..forward })
     }
 
@@ -59,10 +66,39 @@ impl Rows {
     fn layer(&self, config: &Config, last: bool) -> f64 {
         let Widths { stream, attention, key_values, slopes } = Widths::of(config);
         let (asked, probabilities) = self.asked(last);
-        self.rows * (stream + 2.0 * key_values + 1.0)
+        let made = match (last, config.rotary().is_some()) {
+            (false, _) => 2.0 * key_values,
+            (true, made) => {
+                if made {
+                    key_values
+                } else {
+                    0.0
+                }
+            }
+        };
+        self.rows * (stream + made + 1.0)
             + asked * (attention + stream + slopes + 1.0)
             + config.heads as f64 * probabilities
+            + if last { self.asking(config) } else { 0.0 }
     }
+
+    /// In the last layer, a vector as wide as the stream for each sequence and head.
+    fn folded(&self, config: &Config) -> f64 {
+        self.sequences * config.heads as f64 * config.width as f64
+    }
+
+    /// The same if it stands for keys.
+    fn asking(&self, config: &Config) -> f64 {
+        if config.rotary().is_some() { 0.0 } else { self.folded(config) }
+    }
+}
+
+/// The probabilities of one head of each group of a run of tokens.
+fn attended(above: usize, length: usize) -> impl Iterator<Item = f64> {
+    (0..length).step_by(GROUP).map(move |first| {
+        let end = length.min(first + GROUP);
+        (end - first) as f64 * (above + end) as f64
+    })
 }
 
 /// Numbers per token, in floating point.
@@ -158,6 +194,9 @@ fn kept_forward(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usi
         let last = layer + 1 == config.layers;
         let (asked, _) = forward.asked(last);
         total += forward.layer(config, last) + asked * attention;
+        if last {
+            total += forward.folded(config);
+        }
         if needs(blocks, layer, BlockKind::MlpDown) {
             total += asked * inner;
         }
@@ -197,24 +236,52 @@ fn direction_buffers(
 /// One layer apart, the adjoints that are kept, streams and scratch.
 fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
     let Widths { stream, attention, key_values, slopes } = Widths::of(config);
-    let only_last = lowest + 1 >= config.layers;
+    let (only_last, folded) = (lowest + 1 >= config.layers, adjoint.folded(config));
     let mut total = adjoint.layer(config, only_last)
         + adjoint.rows * (2.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
         + 2.0 * adjoint.sequences * stream
-        + adjoint.longest.powi(2);
+        + adjoint.largest.max(config.heads as f64 * adjoint.longest);
+    if !only_last {
+        total += adjoint.asking(config);
+    }
+    if !only_last || blocks.iter().any(|block| Depth::of(block.kind()) > Depth::Value) {
+        total += adjoint.rows * stream + adjoint.asking(config) + folded;
+    }
+    if needs(blocks, config.layers - 1, BlockKind::Key) {
+        total += adjoint.asking(config);
+    }
     for layer in lowest..config.layers {
-        let (asked, _) = adjoint.asked(layer + 1 == config.layers);
+        let last = layer + 1 == config.layers;
+        let (asked, _) = adjoint.asked(last);
         let kinds = BlockKind::MATRICES.into_iter().chain([BlockKind::Norm]);
         for kind in kinds.filter(|&kind| needs(blocks, layer, kind)) {
-            let rows = match kind {
-                BlockKind::Value | BlockKind::Key => adjoint.rows,
-                BlockKind::Norm => adjoint.sequences,
-                _ => asked,
+            let outputs = config.shape(kind).1 as f64;
+            total += match kind {
+                BlockKind::Value if last => asked * attention,
+                BlockKind::Key if last && config.rotary().is_none() => asked * outputs,
+                BlockKind::Value | BlockKind::Key => adjoint.rows * outputs,
+                BlockKind::Norm => adjoint.sequences * outputs,
+                _ => asked * outputs,
             };
-            total += rows * config.shape(kind).1 as f64;
         }
     }
     total
+}
+
+/// What a product of so many rows holds of its right factor a second time: all, unless it is small.
+fn packed(rows: f64, factor: f64) -> f64 {
+    if rows <= FEW_ROWS as f64 && factor <= SMALL_FACTOR as f64 { 0.0 } else { factor }
+}
+
+/// The rows that a sequence has in the last layer for a block whose inputs are mixed first.
+fn folded_rows(config: &Config, block: &BlockId) -> Option<f64> {
+    let folds = match block.kind().matrix() {
+        Some(BlockKind::Value) => true,
+        Some(BlockKind::Key) => config.rotary().is_none(),
+        _ => false,
+    };
+    let shared = if block.kind().per_head() { config.key_value_heads() } else { 1 };
+    folds.then_some(config.heads as f64 / shared as f64)
 }
 
 /// The inputs of one matrix, and products of tokens or a part of all derivatives.
@@ -238,18 +305,25 @@ fn kernel_buffers(
         };
         let least = adjoint.sequences * own;
         let explicit = (least * common).min(least.max(EXPLICIT_BUFFER as f64));
+        let last = block.layer() + 1 == config.layers;
+        let served = folded_rows(config, block).filter(|_| last);
         let one_row_each = match block.kind().matrix() {
             Some(BlockKind::Value | BlockKind::Key) => false,
             None => true,
-            _ => block.layer() + 1 == config.layers,
+            _ => last,
         };
-        let (rows, longest) = if one_row_each {
-            (adjoint.sequences, 1.0)
-        } else {
-            (adjoint.rows, adjoint.longest)
+        let (rows, longest) = match served {
+            Some(served) => (adjoint.sequences * served, served),
+            None if one_row_each => (adjoint.sequences, 1.0),
+            None => (adjoint.rows, adjoint.longest),
         };
         // Inputs that are kept are copied to the rows of the adjoint; others are computed first.
         let copies = match (block.kind(), one_row_each) {
+            // All heads at once, or nothing if each key-value head serves one.
+            (BlockKind::Value, _) if last && longest > 1.0 => {
+                adjoint.sequences * config.heads as f64
+            }
+            (BlockKind::Value | BlockKind::Key, _) if served.is_some() => 0.0,
             (BlockKind::Output | BlockKind::MlpDown, true) => 0.0,
             (BlockKind::Output | BlockKind::MlpDown, false) => rows,
             (BlockKind::MlpUp | BlockKind::MlpGate | BlockKind::Norm, true) => rows,
@@ -259,14 +333,15 @@ fn kernel_buffers(
         largest = largest.max(if block.kind().is_lora() {
             // All inputs go before those that their first factor leaves are copied.
             let gathered = if one_row_each { rows } else { 0.0 };
-            let projected = (forward.rows + gathered) * inputs + forward.rows * rank;
-            // A product holds its right factor a second time, unless it is small.
-            let factor = rows * rank.max(outputs);
-            let small = longest <= FEW_ROWS as f64 && factor <= SMALL_FACTOR as f64;
-            let packed = if small { 0.0 } else { factor };
-            projected.max(rows * rank + packed + products)
+            let projected = match served {
+                Some(_) => rows * (rank + outputs),
+                None => (forward.rows + gathered) * inputs + forward.rows * rank,
+            };
+            let outputs_too = if served.is_some() { rows * outputs } else { 0.0 };
+            let packed = packed(longest, rows * rank.max(outputs));
+            projected.max(rows * rank + outputs_too + packed + products)
         } else {
-            copies * inputs + products
+            copies * inputs + products + packed(longest, longest * own)
         });
     }
     largest

@@ -10,8 +10,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::labels::Labels;
 use crate::layer::{
-    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, Scratch, Valid, gather,
-    scatter_add,
+    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, ReadOuts, Scratch, Valid,
+    gather, scatter_add,
 };
 use crate::layout::Layout;
 use crate::lora::FirstFactors;
@@ -518,6 +518,10 @@ impl<'m, R: Real> Tape<'m, R> {
         let (rows, sequences) = (layout.rows(), layout.sequences());
         let largest = rows.max(sequences);
         let zeros = |size: usize| vec![R::ZERO; size];
+        let folded = sequences * config.heads * config.width;
+        // Whether an adjoint goes further down than to the values of the last layer.
+        let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
+        let if_through = |size: usize| zeros(if through { size } else { 0 });
         self.adjoints = (self.lowest..config.layers)
             .map(|layer| {
                 let kept = |kind: BlockKind| {
@@ -525,7 +529,10 @@ impl<'m, R: Real> Tape<'m, R> {
                     zeros(if self.needs(layer, kind) { size } else { 0 })
                 };
                 let norms = kept(BlockKind::Norm);
-                LayerAdjoints { kept: BlockKind::MATRICES.map(kept), norms }
+                let asks =
+                    self.folds(layer, BlockKind::Key) && self.needs(layer, BlockKind::Key);
+                let asking = zeros(if asks { folded } else { 0 });
+                LayerAdjoints { kept: BlockKind::MATRICES.map(kept), norms, asking }
             })
             .collect();
         self.adjoint_scratch = Some(AdjointScratch {
@@ -539,6 +546,9 @@ impl<'m, R: Real> Tape<'m, R> {
             mixed: zeros(largest * config.attention_width()),
             gathered: zeros(sequences * config.width),
             scores: zeros(self.adjoint_plans().largest_group()),
+            inputs: if_through(rows * config.width),
+            asking: if_through(if config.rotary().is_none() { folded } else { 0 }),
+            mixed_inputs: if_through(folded),
         });
     }
 
@@ -634,7 +644,7 @@ fn run_layer<R: Real>(
     pass.attend(&streams.rows, tape, scratch, valid);
     match pass.readouts {
         None => pass.transform(&mut streams.rows, tape, scratch),
-        Some(rows) => {
+        Some(ReadOuts { rows, .. }) => {
             gather(&streams.rows, rows, pass.model.config().width, &mut streams.asked);
             pass.transform(&mut streams.asked, tape, scratch);
         }
@@ -658,7 +668,7 @@ fn pull_back_layer<R: Real>(
         pass.normed_adjoint(tape, adjoints, scratch);
     }
     if depth == Depth::Input {
-        if let Some(rows) = pass.readouts {
+        if let Some(ReadOuts { rows, .. }) = pass.readouts {
             streams.rows.fill(R::ZERO);
             let width = pass.model.config().width;
             scatter_add(&streams.asked, rows, width, &mut streams.rows);

@@ -78,9 +78,10 @@ fn check<R: Real>(config: &Config, first: FirstFactor) {
         let all = format!("{}@all", kinds(config));
         let choices =
             ["value@all", "value@last2", "mlp-down@last1", "mlp-up@0..2", "norm@last2"];
-        let low_rank = ["lora-value@all", "lora-value,lora-query@last1", "lora-query@0..2"];
+        let low_rank = ["lora-value@all", "lora-query@0..2"];
         // With few tokens of one layer the plan's allowance for what is small shows.
-        let last = (examples > 2).then_some("value@last1");
+        let last = ["value@last1", "lora-value,lora-query@last1", "key@last1"];
+        let last = last.into_iter().filter(|_| examples > 2);
         for choice in choices.into_iter().chain(low_rank).chain(last).chain([&all[..]]) {
             check_plan(&model, &task(examples, order), choice);
         }

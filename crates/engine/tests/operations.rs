@@ -13,6 +13,7 @@ use support::{blocks, random_parameters};
 
 const LAYERS: u64 = 5;
 const LOWEST: u64 = 2;
+const HEADS: u64 = 3;
 const WIDTH: u64 = 24;
 const INNER: u64 = 40;
 const LABELS: u64 = 3;
@@ -24,7 +25,7 @@ fn model() -> Network {
     let size = |value: u64| usize::try_from(value).unwrap();
     let config = Config {
         layers: size(LAYERS),
-        heads: 3,
+        heads: size(HEADS),
         width: size(WIDTH),
         inner: size(INNER),
         positions: 128,
@@ -104,14 +105,14 @@ impl Tokens {
         LOWEST * (whole_layer(self.shared) + 2 * WIDTH * self.seen)
     }
 
-    /// The layers above the lowest one and the read-out. In the last layer only keys and values
-    /// are computed at every token.
+    /// The layers above the lowest one and the read-out. In the last layer no matrix meets a token
+    /// but the last of each sequence: queries, the same taken back through the keys' matrix, mixed
+    /// inputs through the values', the output; and every head looks at whole inputs twice.
     fn upper(&self) -> u64 {
         let between = LAYERS - LOWEST - 2;
-        let last = 2 * WIDTH * WIDTH * self.shared
-            + 2 * WIDTH * WIDTH * self.sequences
+        let last = 4 * WIDTH * WIDTH * self.sequences
             + 2 * WIDTH * INNER * self.sequences
-            + 2 * WIDTH * self.all;
+            + 2 * HEADS * WIDTH * self.all;
         between * (whole_layer(self.shared) + 2 * WIDTH * self.seen)
             + last
             + WIDTH * LABELS * self.sequences
@@ -130,18 +131,17 @@ impl Tokens {
     fn adjoint(&self, rows: u64, seen: u64) -> u64 {
         let read_out = WIDTH * LABELS * self.sequences;
         let last = 2 * WIDTH * INNER * self.sequences
-            + WIDTH * WIDTH * self.sequences
-            + 4 * WIDTH * self.all
-            + 2 * WIDTH * WIDTH * rows
-            + WIDTH * WIDTH * self.sequences;
+            + 4 * WIDTH * WIDTH * self.sequences
+            + 4 * HEADS * WIDTH * self.all;
         let between = LAYERS - LOWEST - 2;
         let lowest = 2 * WIDTH * INNER * rows + WIDTH * WIDTH * rows + WIDTH * seen;
         read_out + last + between * (whole_layer(rows) + 4 * WIDTH * seen) + lowest
     }
 
-    /// The gradient of all value matrices above.
+    /// The gradient of all value matrices above: of every token, and in the last layer of what
+    /// each sequence mixed.
     fn gradients(&self) -> u64 {
-        (LAYERS - LOWEST) * WIDTH * WIDTH * self.shared
+        WIDTH * WIDTH * ((LAYERS - LOWEST - 1) * self.shared + self.sequences)
     }
 }
 
@@ -166,7 +166,8 @@ fn observing_shares_the_forward_and_leaves_out_what_nobody_reads() {
         let found = count_operations(run).1;
         // Derivatives of all heads of a matrix, then their inner products.
         let n = tokens.sequences;
-        let kernels = (LAYERS - LOWEST) * WIDTH * WIDTH * (tokens.all + n * n);
+        let tokens_of_all = (LAYERS - LOWEST - 1) * tokens.all + n;
+        let kernels = WIDTH * WIDTH * (tokens_of_all + (LAYERS - LOWEST) * n * n);
         let forward = tokens.lower() + tokens.lowest()[0] + tokens.upper();
         let expected = forward + tokens.adjoint(tokens.all, tokens.squares) + kernels;
         assert_eq!(found, expected, "{examples} {order}");

@@ -60,7 +60,67 @@ fn layouts() -> Vec<Layout> {
         Layout::plain(&[vec![1]]).unwrap(),
         Layout::plain(&prompts).unwrap(),
         Layout::shared(&prompts).unwrap(),
+        Layout::shared(&[long(GROUP - 1), long(2 * GROUP), long(3 * GROUP + 5)]).unwrap(),
     ]
+}
+
+/// A sequence that begins as every longer one does.
+fn long(length: usize) -> Vec<u32> {
+    (0..length).map(|token| u32::try_from(token % 7).unwrap()).collect()
+}
+
+/// Where all heads share keys and values and one token of each sequence asks, the heads of a
+/// sequence may be rows.
+#[test]
+fn heads_may_be_rows_at_readouts() {
+    let mut numbers = Numbers::new(5);
+    let counts = HeadCounts { heads: 3, key_value_heads: 1, head_width: 4 };
+    for layout in layouts() {
+        let [asked, folded] = [
+            AttentionPlan::at_readouts(&layout, counts),
+            AttentionPlan::folded(&layout, counts, counts.head_width),
+        ];
+        assert_eq!(asked.probabilities(), folded.probabilities());
+        let asking = asked.queries() * counts.heads * counts.head_width;
+        let [queries, seed] = [(); 2].map(|()| numbers.vector(asking));
+        let rows = layout.rows() * counts.head_width;
+        let [keys, values] = [(); 2].map(|()| numbers.vector(rows));
+        let found = [&asked, &folded].map(|plan| {
+            let mut probabilities = vec![f64::NAN; plan.probabilities()];
+            let mut mixed = vec![f64::NAN; asking];
+            plan.attend(&queries, &keys, &mut probabilities);
+            plan.mix(&probabilities, &values, &mut mixed);
+            let inputs = Heads {
+                queries: &queries,
+                keys: &keys,
+                values: &values,
+                probabilities: &probabilities,
+            };
+            let mut adjoints = [vec![f64::NAN; asking], vec![0.0; rows]];
+            let [of_queries, of_keys] = &mut adjoints;
+            let mut scratch = vec![f64::NAN; folded.largest_group()];
+            folded.adjoint_of_asking(
+                plan,
+                inputs,
+                &seed,
+                (&mut of_queries[..], &mut of_keys[..]),
+                &mut scratch,
+            );
+            [vec![mixed, probabilities.clone()].concat(), adjoints.concat()].concat()
+        });
+        for (&a, &b) in found[0].iter().zip(&found[1]) {
+            assert_close(a, b, 10.0, rows);
+        }
+    }
+}
+
+#[test]
+fn heads_are_arranged_by_who_serves_them() {
+    // Key-value head 0 serves 10 and 11, head 1 serves 12 and 13.
+    let counts = HeadCounts { heads: 4, key_value_heads: 2, head_width: 1 };
+    let mut arranged = [0; 8];
+    counts.arrange_served(&[10, 11, 12, 13, 20, 21, 22, 23], 1, &mut arranged);
+    assert_eq!(arranged, [10, 12, 11, 13, 20, 22, 21, 23]);
 }
 
 /// The two plans of a layout, each with what its queries see by definition.

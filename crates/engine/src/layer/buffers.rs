@@ -13,10 +13,14 @@ pub(crate) struct LayerTape<R> {
     pub(crate) attention_inverse: Vec<R>,
     /// As attention takes them, `[asked, attention]`.
     pub(crate) queries: Vec<R>,
-    /// As attention takes them, `[rows, key_values]`.
+    /// As attention takes them, `[rows, key_values]`; see [`crate::layer`] for the last layer.
     pub(crate) keys: Vec<R>,
-    /// `[rows, key_values]`.
+    /// `[rows, key_values]`; empty in the last layer.
     pub(crate) values: Vec<R>,
+    /// In the last layer, queries as they meet the inputs of the keys, and those of the values
+    /// mixed, `[asked, heads · width]` each.
+    pub(crate) asking: Vec<R>,
+    pub(crate) mixed_inputs: Vec<R>,
     pub(crate) probabilities: Vec<R>,
     /// `[asked, attention]`.
     pub(crate) mixed: Vec<R>,
@@ -34,14 +38,16 @@ pub(crate) struct LayerTape<R> {
 impl<R: Real> LayerTape<R> {
     pub(crate) fn new(sizes: &LayerSizes, keep_activated: bool) -> Self {
         let &LayerSizes { rows, asked, width, inner, probabilities, .. } = sizes;
-        let &LayerSizes { attention, key_values, gated, .. } = sizes;
+        let &LayerSizes { attention, keys, values, asking, mixed_inputs, gated, .. } = sizes;
         let zeros = |size: usize| vec![R::ZERO; size];
         Self {
             attention_normalised: zeros(rows * width),
             attention_inverse: zeros(rows),
             queries: zeros(asked * attention),
-            keys: zeros(rows * key_values),
-            values: zeros(rows * key_values),
+            keys: zeros(keys),
+            values: zeros(values),
+            asking: zeros(asking),
+            mixed_inputs: zeros(mixed_inputs),
             probabilities: zeros(probabilities),
             mixed: zeros(asked * attention),
             mlp_normalised: zeros(asked * width),
@@ -55,7 +61,7 @@ impl<R: Real> LayerTape<R> {
     /// Without what only the factors need.
     pub(crate) fn for_adjoint(sizes: &LayerSizes) -> Self {
         let mut tape = Self::new(sizes, false);
-        tape.mixed = Vec::new();
+        (tape.mixed, tape.mixed_inputs) = (Vec::new(), Vec::new());
         tape
     }
 }
@@ -70,6 +76,11 @@ pub(crate) struct LayerSizes {
     pub(crate) attention: usize,
     /// Of all key-value heads together.
     pub(crate) key_values: usize,
+    /// Numbers of all keys and values, and of what stands for them in the last layer.
+    pub(crate) keys: usize,
+    pub(crate) values: usize,
+    pub(crate) asking: usize,
+    pub(crate) mixed_inputs: usize,
     pub(crate) inner: usize,
     pub(crate) gated: bool,
     pub(crate) probabilities: usize,
@@ -93,6 +104,8 @@ pub(crate) struct LayerAdjoints<R> {
     pub(crate) kept: [Vec<R>; KINDS],
     /// The adjoint of the weights of both norms, `[sums, numbers]`.
     pub(crate) norms: Vec<R>,
+    /// Of [`LayerTape::asking`], if a key block of the last layer needs it.
+    pub(crate) asking: Vec<R>,
 }
 
 /// Buffers that a backward pass writes over in every layer.
@@ -108,4 +121,9 @@ pub(crate) struct AdjointScratch<R> {
     pub(crate) gathered: Vec<R>,
     /// Of the scores of one group.
     pub(crate) scores: Vec<R>,
+    /// In the last layer: the inputs of keys and values, `[rows, width]`, and the adjoints of
+    /// [`LayerTape::asking`] and [`LayerTape::mixed_inputs`].
+    pub(crate) inputs: Vec<R>,
+    pub(crate) asking: Vec<R>,
+    pub(crate) mixed_inputs: Vec<R>,
 }

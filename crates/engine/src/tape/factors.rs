@@ -1,9 +1,10 @@
 //! What an adjoint leaves behind: the factors of every block's derivative.
 
 use super::Tape;
+use crate::attention::HeadCounts;
 use crate::blocks::{BlockId, BlockKind};
 use crate::error::Error;
-use crate::layer::gather;
+use crate::layer::{LayerTape, gather};
 use crate::matrix::Matrix;
 use crate::ops::{View, ViewMut, Write, affine, product};
 use crate::real::Real;
@@ -24,8 +25,12 @@ impl<R: Real> Tape<'_, R> {
 
     /// Number of rows that a matrix is applied to.
     pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
+        let layout = &self.adjoint_plans().layout;
+        if self.folds(layer, kind) {
+            return layout.sequences() * self.served(kind);
+        }
         match kind.matrix() {
-            Some(BlockKind::Value | BlockKind::Key) => self.adjoint_plans().layout.rows(),
+            Some(BlockKind::Value | BlockKind::Key) => layout.rows(),
             None => self.adjoint_plans().sums.rows.len(),
             _ => self.adjoint_plans().of(layer).queries(),
         }
@@ -35,6 +40,11 @@ impl<R: Real> Tape<'_, R> {
     /// keeps sequences apart.
     pub(crate) fn ranges(&self, layer: usize, kind: BlockKind) -> Vec<Range<usize>> {
         let layout = &self.adjoint_plans().layout;
+        if self.folds(layer, kind) {
+            let served = self.served(kind);
+            let rows = |index: usize| index * served..(index + 1) * served;
+            return (0..layout.sequences()).map(rows).collect();
+        }
         if self.one_row_each(layer, kind) {
             return (0..layout.sequences()).map(|index| index..index + 1).collect();
         }
@@ -51,10 +61,33 @@ impl<R: Real> Tape<'_, R> {
         }
     }
 
+    /// Whether what a matrix is applied to is mixed first, for each head by itself: in the last
+    /// layer values, and keys that positions do not turn.
+    pub(crate) fn folds(&self, layer: usize, kind: BlockKind) -> bool {
+        let folded = match kind.matrix() {
+            Some(BlockKind::Value) => true,
+            Some(BlockKind::Key) => self.rotations.is_none(),
+            _ => false,
+        };
+        folded && self.plans.is_last(layer)
+    }
+
+    /// How many rows a sequence has where inputs are mixed first: one for each query head that a
+    /// head serves, or for each query head if the block has all heads.
+    fn served(&self, kind: BlockKind) -> usize {
+        let config = self.model.config();
+        if kind.per_head() { config.heads / config.key_value_heads() } else { config.heads }
+    }
+
     /// Number of inputs and outputs that the factors of a kind have.
     pub(crate) fn factor_shape(&self, layer: usize, kind: BlockKind) -> (usize, usize) {
-        let (inputs, outputs) = self.model.config().shape(kind);
-        (if kind.is_lora() { self.first(layer, kind).1 } else { inputs }, outputs)
+        let config = self.model.config();
+        let (inputs, outputs) = config.shape(kind);
+        match kind {
+            _ if kind.is_lora() => (self.first(layer, kind).1, outputs),
+            _ if self.folds(layer, kind) => (inputs * config.key_value_heads(), outputs),
+            _ => (inputs, outputs),
+        }
     }
 
     /// The inputs and outputs among them that a block takes.
@@ -63,7 +96,10 @@ impl<R: Real> Tape<'_, R> {
         if block.kind().is_lora() {
             return (0..self.first(block.layer(), block.kind()).1, columns);
         }
-        (rows, columns)
+        match block.head().filter(|_| self.folds(block.layer(), block.kind())) {
+            Some(head) => (head * rows.len()..(head + 1) * rows.len(), columns),
+            None => (rows, columns),
+        }
     }
 
     /// `a`: the inputs of a matrix that blocks were asked for, `[rows, in]`; those of a LoRA block
@@ -74,9 +110,13 @@ impl<R: Real> Tape<'_, R> {
         if kind == BlockKind::Norm {
             return Cow::Owned(vec![R::ONE; self.rows_of(layer, kind)]);
         }
+        if kind == BlockKind::Key && self.folds(layer, kind) {
+            // The inputs mixed by how the scores move; the other factor is the queries.
+            return Cow::Borrowed(&self.adjoints[layer - self.lowest].asking);
+        }
         let values = self.forward_inputs(layer, kind);
         match &self.separate {
-            Some(separate) if !self.one_row_each(layer, kind) => {
+            Some(separate) if !self.one_row_each(layer, kind) && !self.folds(layer, kind) => {
                 let width = self.factor_shape(layer, kind).0;
                 Cow::Owned(gathered(&values, &separate.rows, width))
             }
@@ -86,8 +126,12 @@ impl<R: Real> Tape<'_, R> {
 
     /// As they were in the forward pass.
     pub(super) fn forward_inputs(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+        let tape = &self.layers[layer - self.lowest];
         if let Some(matrix) = kind.matrix().filter(|_| kind.is_lora()) {
-            let inputs = self.forward_inputs(layer, matrix);
+            let inputs = match self.folds(layer, kind) {
+                true => Cow::Borrowed(&tape.mixed_inputs[..]),
+                false => self.forward_inputs(layer, matrix),
+            };
             let ((first, rank), width) = (self.first(layer, kind), self.model.config().width);
             let (rows, first) = (inputs.len() / width, View::new(first, width, rank));
             let mut projected = vec![R::ZERO; rows * rank];
@@ -95,28 +139,67 @@ impl<R: Real> Tape<'_, R> {
             product(Write::Over, target, View::new(&inputs, rows, width), first, R::ONE);
             return Cow::Owned(projected);
         }
-        let tape = &self.layers[layer - self.lowest];
-        let [attention, mlp] = self.model.norms(&self.overlay, layer);
-        let (normalised, norm) = match kind {
-            BlockKind::Output => return Cow::Borrowed(&tape.mixed),
-            BlockKind::MlpDown => return Cow::Borrowed(&tape.activated),
-            BlockKind::MlpUp | BlockKind::MlpGate => (&tape.mlp_normalised, mlp),
-            _ => (&tape.attention_normalised, attention),
-        };
-        let mut inputs = vec![R::ZERO; normalised.len()];
-        affine(normalised, norm, &mut inputs);
-        if kind == BlockKind::Query && self.plans.is_last(layer) {
-            let width = self.model.config().width;
-            return Cow::Owned(gathered(&inputs, &self.plans.readouts, width));
+        match kind {
+            BlockKind::Output => Cow::Borrowed(&tape.mixed),
+            BlockKind::MlpDown => Cow::Borrowed(&tape.activated),
+            BlockKind::MlpUp | BlockKind::MlpGate => {
+                let mut inputs = vec![R::ZERO; tape.mlp_normalised.len()];
+                let [_, norm] = self.model.norms(&self.overlay, layer);
+                affine(&tape.mlp_normalised, norm, &mut inputs);
+                Cow::Owned(inputs)
+            }
+            BlockKind::Value if self.plans.is_last(layer) => self.mixed_inputs(tape),
+            BlockKind::Query if self.plans.is_last(layer) => {
+                let width = self.model.config().width;
+                Cow::Owned(gathered(&self.normed(layer), &self.plans.readouts, width))
+            }
+            _ => Cow::Owned(self.normed(layer)),
         }
-        Cow::Owned(inputs)
+    }
+
+    /// What queries, keys and values of a layer are made of, `[rows, width]`.
+    pub(crate) fn normed(&self, layer: usize) -> Vec<R> {
+        let normalised = &self.layers[layer - self.lowest].attention_normalised;
+        let mut normed = vec![R::ZERO; normalised.len()];
+        affine(normalised, self.model.norms(&self.overlay, layer)[0], &mut normed);
+        normed
+    }
+
+    /// What each head mixes in the last layer, with a row for each query head that a key-value
+    /// head serves.
+    fn mixed_inputs<'a>(&self, tape: &'a LayerTape<R>) -> Cow<'a, [R]> {
+        let counts = HeadCounts::of(self.model.config());
+        if counts.heads == counts.key_value_heads {
+            return Cow::Borrowed(&tape.mixed_inputs);
+        }
+        let mut arranged = vec![R::ZERO; tape.mixed_inputs.len()];
+        counts.arrange_served(&tape.mixed_inputs, self.model.config().width, &mut arranged);
+        Cow::Owned(arranged)
     }
 
     /// `b`: the adjoint of the outputs of a matrix that blocks were asked for, `[rows, out]`, or
     /// that of the norms' weights.
-    pub(crate) fn outputs_adjoint(&self, layer: usize, kind: BlockKind) -> &[R] {
+    ///
+    /// Where inputs are mixed for each head by itself, a block of all heads has a row for each, with
+    /// nothing outside the head's own columns.
+    pub(crate) fn outputs_adjoint(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
         let adjoints = &self.adjoints[layer - self.lowest];
-        kind.matrix().map_or(&adjoints.norms, |matrix| &adjoints.kept[matrix as usize])
+        let kept =
+            kind.matrix().map_or(&adjoints.norms, |matrix| &adjoints.kept[matrix as usize]);
+        if kind.per_head() || !self.folds(layer, kind) {
+            return Cow::Borrowed(kept);
+        }
+        let counts = HeadCounts::of(self.model.config());
+        let (size, group) = (counts.head_width, counts.heads / counts.key_value_heads);
+        let width = counts.key_value_heads * size;
+        let mut rows = vec![R::ZERO; kept.len() * counts.key_value_heads];
+        for (index, row) in rows.chunks_exact_mut(width).enumerate() {
+            let (sequence, head) = (index / counts.heads, index % counts.heads);
+            let served = counts.serving(head) * size;
+            let from = (sequence * group + head % group) * width + served;
+            row[served..served + size].copy_from_slice(&kept[from..from + size]);
+        }
+        Cow::Owned(rows)
     }
 
     /// The probabilities with which the last token of a sequence attends, one list per head, and
@@ -127,8 +210,7 @@ impl<R: Real> Tape<'_, R> {
         sequence: usize,
     ) -> (Vec<usize>, Vec<&[R]>) {
         let tape = &self.layers[layer - self.lowest];
-        let seen =
-            self.adjoint_plans().layout.seen_by(sequence).into_iter().flatten().collect();
+        let seen = self.plans.layout.seen_by(sequence).into_iter().flatten().collect();
         let row = self.plans.readouts[sequence];
         let query = if self.plans.is_last(layer) { sequence } else { row };
         (seen, self.plans.of(layer).row(&tape.probabilities, query))
@@ -140,7 +222,7 @@ impl<R: Real> Tape<'_, R> {
         if self.plans.is_last(layer) {
             return adjoint.to_vec();
         }
-        gathered(adjoint, &self.adjoint_plans().readouts, self.model.config().width)
+        gathered(&adjoint, &self.adjoint_plans().readouts, self.model.config().width)
     }
 
     /// Calls `visit` with each block's number, inputs and adjoints of outputs, in order.
@@ -148,19 +230,20 @@ impl<R: Real> Tape<'_, R> {
         &self,
         mut visit: impl FnMut(usize, View<'_, R>, View<'_, R>),
     ) {
-        let mut inputs: Option<(usize, BlockKind, Cow<'_, [R]>)> = None;
+        let mut factors: Option<(usize, BlockKind, [Cow<'_, [R]>; 2])> = None;
         for (index, block) in self.blocks.iter().enumerate() {
             let (layer, kind) = (block.layer(), block.kind());
-            let fresh = inputs.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));
+            let fresh = factors.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));
             if !fresh {
-                inputs = Some((layer, kind, self.inputs(layer, kind)));
+                let both = [self.inputs(layer, kind), self.outputs_adjoint(layer, kind)];
+                factors = Some((layer, kind, both));
             }
-            let (_, _, values) = inputs.as_ref().expect("it was set just now");
+            let (_, _, [inputs, outputs]) = factors.as_ref().expect("it was set just now");
             let shape = self.factor_shape(layer, kind);
             let (rows, columns) = self.factor_place(block);
             let count = self.rows_of(layer, kind);
-            let left = View::new(values, count, shape.0).columns(rows);
-            let right = View::new(self.outputs_adjoint(layer, kind), count, shape.1);
+            let left = View::new(inputs, count, shape.0).columns(rows);
+            let right = View::new(outputs, count, shape.1);
             visit(index, left, right.columns(columns));
         }
     }

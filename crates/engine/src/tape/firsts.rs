@@ -55,8 +55,7 @@ impl<R: Real> Tape<'_, R> {
 
     /// What queries and values are made of at some rows, `[rows, width]`.
     fn wide_inputs(&self, layer: usize, rows: &[usize]) -> Vec<f64> {
-        // Keys are made of all rows in every layer.
-        let inputs = self.forward_inputs(layer, BlockKind::Key);
+        let inputs = self.normed(layer);
         let width = self.model.config().width;
         let row = |&row: &usize| inputs[row * width..][..width].iter();
         rows.iter().flat_map(row).map(|value| value.wide()).collect()

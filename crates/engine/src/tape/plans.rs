@@ -3,7 +3,7 @@
 use super::Streams;
 use crate::attention::{AttentionPlan, HeadCounts};
 use crate::config::Config;
-use crate::layer::{Depth, LayerPass, LayerSizes, LayerTape, Sums, gather};
+use crate::layer::{Depth, LayerPass, LayerSizes, LayerTape, ReadOuts, Sums, gather};
 use crate::layout::Layout;
 use crate::network::{Network, Overlay};
 use crate::real::Real;
@@ -16,6 +16,7 @@ pub(super) struct Plans {
     pub(super) layout: Layout,
     everywhere: AttentionPlan,
     at_readouts: AttentionPlan,
+    folded: AttentionPlan,
     pub(super) readouts: Vec<usize>,
     pub(super) sums: Sums,
     last: usize,
@@ -27,6 +28,7 @@ impl Plans {
         Self {
             everywhere: AttentionPlan::everywhere(&layout, counts),
             at_readouts: AttentionPlan::at_readouts(&layout, counts),
+            folded: AttentionPlan::folded(&layout, counts, config.width),
             readouts: layout.readout_rows().collect(),
             sums: Sums::together(layout.rows(), layout.sequences()),
             last: config.layers - 1,
@@ -56,16 +58,25 @@ impl Plans {
         overlay: &'a Overlay<R>,
         layer: usize,
     ) -> LayerPass<'a, R> {
-        let readouts = self.is_last(layer).then_some(&self.readouts[..]);
+        let readouts = ReadOuts { rows: &self.readouts, folded: &self.folded };
+        let readouts = self.is_last(layer).then_some(readouts);
         let (plan, positions) = (self.of(layer), self.layout.positions());
         let sums = &self.sums;
         LayerPass { model, overlay, layer, plan, readouts, positions, rotations, sums }
     }
 
     pub(super) fn sizes(&self, layer: usize, config: &Config) -> LayerSizes {
-        let plan = self.of(layer);
+        let (plan, last) = (self.of(layer), self.is_last(layer));
+        let key_values = self.layout.rows() * config.key_value_width();
+        let folded = self.folded.queries() * config.width;
+        let made = !last || config.rotary().is_some();
+        let if_so = |wanted: bool, size: usize| if wanted { size } else { 0 };
         LayerSizes {
             rows: self.layout.rows(),
+            keys: if_so(made, key_values),
+            values: if_so(!last, key_values),
+            asking: if_so(!made, folded),
+            mixed_inputs: if_so(last, folded),
             asked: plan.queries(),
             width: config.width,
             attention: config.attention_width(),
@@ -82,13 +93,17 @@ impl Plans {
         layers.map(|layer| self.sizes(layer, config)).fold(first, |a, b| LayerSizes {
             asked: a.asked.max(b.asked),
             probabilities: a.probabilities.max(b.probabilities),
+            keys: a.keys.max(b.keys),
+            values: a.values.max(b.values),
+            asking: a.asking.max(b.asking),
+            mixed_inputs: a.mixed_inputs.max(b.mixed_inputs),
             ..a
         })
     }
 
     /// The largest number of probabilities of one head that are handled at once.
     pub(super) fn largest_group(&self) -> usize {
-        self.everywhere.largest_group().max(self.at_readouts.largest_group())
+        self.everywhere.largest_group().max(self.folded.largest_group())
     }
 }
 
@@ -147,12 +162,19 @@ impl<R: Real> Separate<R> {
             let (from, to) = (&tape.probabilities, &mut copy.probabilities);
             plans.of(layer).copy_probabilities(to, forward.of(layer), from, asked);
         }
+        let last = plans.is_last(layer);
         if depth > Depth::Value {
             copy_asked(&tape.queries, &mut copy.queries, attention);
-            gather(&tape.keys, rows, key_values, &mut copy.keys);
-            gather(&tape.values, rows, key_values, &mut copy.values);
+            copy.asking[..tape.asking.len()].copy_from_slice(&tape.asking);
+            if !tape.keys.is_empty() {
+                gather(&tape.keys, rows, key_values, &mut copy.keys);
+            }
+            if !last {
+                gather(&tape.values, rows, key_values, &mut copy.values);
+            }
         }
-        if depth >= Depth::Norm {
+        // In the last layer keys and values are not made, and their inputs stand for them.
+        if depth >= Depth::Norm || last && depth > Depth::Value {
             let to = &mut copy.attention_normalised;
             gather(&tape.attention_normalised, rows, width, to);
             gather(&tape.attention_inverse, rows, 1, &mut copy.attention_inverse);

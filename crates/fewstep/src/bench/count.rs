@@ -2,17 +2,23 @@
 //!
 //! ```text
 //! rows R, sequences S, pairs P of a token and a token it sees (itself too), seen L = Σ lengths
-//! widths: stream d, all query heads a, all key-value heads k, MLP f with m matrices (2, gated 3)
+//! widths: stream d, all query heads a (h of them), all key-value heads k (j of them), MLP f with m
+//! matrices (2, gated 3)
 //!
 //! layer       2R(da + 2dk + ad + mdf) + 4Pa            queries, keys and values, output, MLP; scores, mixing
-//! last        2R·2dk + 2S(da + ad + mdf) + 4La         all but keys and values at the read-outs alone
+//! last        2S(4da + mdf) + 4Lhd                     at the read-outs alone: queries, the same through the
+//!                                                      keys' matrix, what they mix through the values'
+//! … rotary    2Rdk + 2S(3da + mdf) + 2La + 2Lhd        keys that positions turn are made
 //! again       2R(dk + ad + mdf) + 2Pa                  the lowest updated layer: only values moved
 //! adjoint     2R(mdf + ad + da + 2dk) + 8Pa            values, probabilities, queries and keys
+//! … last      2S(4da + mdf) + 8Lhd                     mixed inputs, what asks, inputs twice
+//! … rotary    2Rdk + 2S(3da + mdf) + 4La + 4Lhd
 //! … lowest    2R(mdf + ad) + 2Pa                       down to the values
-//! gradient    2R·dk per updated layer
+//! gradient    2R·dk per updated layer, 2S·da in the last
 //! kernels     per updated layer the smaller of
-//!             L(L+1)(d + k + heads)                    from inner products of tokens
+//!             L(L+1)(d + k + j)                        from inner products of tokens
 //!             2L·dk + S(S+1)·dk                        from the derivatives
+//! … last      the same with Sh/j for L and, at first, jd for d
 //! ```
 //!
 //! Norms, activations, softmax and the labels' logits are left out: under a hundredth of it.
@@ -78,7 +84,10 @@ pub(super) struct Formulas {
     width: f64,
     attention: f64,
     key_values: f64,
+    heads: f64,
     key_value_heads: f64,
+    /// Whether positions turn keys.
+    rotary: bool,
     /// `mdf`.
     mlp: f64,
     vocabulary: f64,
@@ -94,7 +103,9 @@ impl Formulas {
             width: config.width as f64,
             attention: (config.heads * config.head_width()) as f64,
             key_values: (config.key_value_heads() * config.head_width()) as f64,
+            heads: config.heads as f64,
             key_value_heads: config.key_value_heads() as f64,
+            rotary: gated,
             mlp: matrices * config.width as f64 * config.inner as f64,
             vocabulary: config.vocabulary as f64,
             layers: config.layers,
@@ -106,7 +117,7 @@ impl Formulas {
     pub(super) fn observe(&self, case: &Case) -> Operations {
         let sequences = case.sequences();
         let (shared, apart) = (Rows::shared(&sequences), Rows::separate(&sequences));
-        let kernels = self.updated() * self.kernel(&apart);
+        let kernels = (self.updated() - 1.0) * self.kernel(&apart) + self.last_kernel(&apart);
         let done = self.forward(&shared) + self.adjoint(&apart) + kernels;
         let logits = 2.0 * 2.0 * apart.rows * self.width * self.vocabulary;
         let plain = self.plain_pass(&apart) + logits + self.updated() * self.explicit(&apart);
@@ -117,7 +128,9 @@ impl Formulas {
     pub(super) fn steps(&self, case: &Case) -> Operations {
         let sequences = case.sequences();
         let shared = Rows::shared(&sequences);
-        let gradients = self.updated() * 2.0 * shared.rows * self.width * self.key_values;
+        let gradients =
+            (self.updated() - 1.0) * 2.0 * shared.rows * self.width * self.key_values
+                + 2.0 * shared.sequences * self.width * self.attention;
         let step = self.adjoint(&shared) + gradients + self.forward_again(&shared);
         let steps = case.steps() as f64;
         let (prompts, query) = sequences.split_at(sequences.len() - 1);
@@ -149,9 +162,14 @@ impl Formulas {
     }
 
     fn last(&self, rows: &Rows) -> f64 {
-        2.0 * rows.rows * 2.0 * self.width * self.key_values
-            + 2.0 * rows.sequences * (self.asked() + self.mlp)
-            + 4.0 * rows.seen * self.attention
+        let matrices = rows.sequences * self.width * self.attention;
+        let mlp = 2.0 * rows.sequences * self.mlp;
+        let looked = rows.seen * self.heads * self.width;
+        if !self.rotary {
+            return 8.0 * matrices + mlp + 4.0 * looked;
+        }
+        let keys = 2.0 * rows.rows * self.width * self.key_values;
+        keys + 6.0 * matrices + mlp + 2.0 * rows.seen * self.attention + 2.0 * looked
     }
 
     fn forward(&self, rows: &Rows) -> f64 {
@@ -163,8 +181,7 @@ impl Formulas {
         let values = 2.0 * rows.rows * self.width * self.key_values;
         let output = self.width * self.attention + self.mlp;
         if self.first + 1 == self.layers {
-            let asked = 2.0 * rows.sequences * output;
-            return values + asked + 2.0 * rows.seen * self.attention;
+            return 2.0 * rows.sequences * (self.width * self.attention + output);
         }
         let lowest = values + 2.0 * rows.rows * output + 2.0 * rows.pairs * self.attention;
         lowest + (self.updated() - 2.0) * self.layer(rows) + self.last(rows)
@@ -174,9 +191,13 @@ impl Formulas {
     fn adjoint(&self, rows: &Rows) -> f64 {
         let output = self.width * self.attention + self.mlp;
         if self.first + 1 == self.layers {
-            return 2.0 * rows.sequences * output + 2.0 * rows.seen * self.attention;
+            return 2.0 * rows.sequences * output;
         }
-        let last = self.last(rows) + 4.0 * rows.seen * self.attention;
+        // Twice as many products of what is looked at as on the way forward.
+        let looked = rows.seen * self.heads * self.width;
+        let again =
+            if self.rotary { looked + rows.seen * self.attention } else { 2.0 * looked };
+        let last = self.last(rows) + 2.0 * again;
         let whole = self.layer(rows) + 4.0 * rows.pairs * self.attention;
         let lowest = 2.0 * rows.rows * output + 2.0 * rows.pairs * self.attention;
         last + (self.updated() - 2.0) * whole + lowest
@@ -188,6 +209,17 @@ impl Formulas {
         let ghost = rows.seen * (rows.seen + 1.0) * products;
         let size = self.width * self.key_values;
         let explicit = 2.0 * rows.seen * size + rows.sequences * (rows.sequences + 1.0) * size;
+        ghost.min(explicit)
+    }
+
+    /// Those of the last layer.
+    fn last_kernel(&self, rows: &Rows) -> f64 {
+        let mixed = rows.sequences * self.heads / self.key_value_heads;
+        let heads = self.key_value_heads;
+        let products = heads * self.width + self.key_values + heads;
+        let ghost = mixed * (mixed + 1.0) * products;
+        let size = self.width * self.key_values;
+        let explicit = 2.0 * mixed * size + rows.sequences * (rows.sequences + 1.0) * size;
         ghost.min(explicit)
     }
 
@@ -243,8 +275,8 @@ mod tests {
         let rows = Rows::shared(&[&[1, 2], &[1, 3]]);
         let formulas = Formulas::new(&tiny(3), 1);
         let layer = 3.0 * (4.0 * 8.0 + 64.0) + 5.0 * 2.0 * 4.0;
-        let last = 3.0 * 2.0 * 8.0 + 2.0 * (2.0 * 8.0 + 64.0) + 4.0 * 2.0 * 4.0;
-        assert_eq!((layer, last), (328.0, 240.0));
+        let last = 2.0 * (4.0 * 8.0 + 64.0) + 4.0 * 2.0 * 4.0;
+        assert_eq!((layer, last), (328.0, 224.0));
         assert!(same(formulas.forward(&rows), 2.0 * layer + last));
         // Layer 1 again: values, output and MLP at three rows, mixing of five pairs.
         let again = 3.0 * (8.0 + 8.0 + 64.0) + 5.0 * 4.0;
@@ -257,13 +289,15 @@ mod tests {
         let between = layer + 5.0 * 2.0 * 4.0;
         assert!(same(all.adjoint(&rows), adjoint + between));
         assert!(same(all.forward_again(&rows), again + layer + last));
-        // Only the last layer: MLP and output at two read-outs, mixing of four pairs.
+        // Only the last layer: MLP and output at two read-outs, and forward the values.
         let alone = Formulas::new(&tiny(3), 2);
-        assert!(same(alone.adjoint(&rows), 2.0 * (64.0 + 8.0) + 4.0 * 4.0));
-        assert!(same(alone.forward_again(&rows), 3.0 * 8.0 + 2.0 * 72.0 + 4.0 * 4.0));
+        assert!(same(alone.adjoint(&rows), 2.0 * (64.0 + 8.0)));
+        assert!(same(alone.forward_again(&rows), 2.0 * (8.0 + 72.0)));
         // Kernels: 4·5 products of tokens, of 2 + 2 numbers and one sum, are 100; derivatives are
         // 4·8 and three products of 4 numbers, 24.
         assert!(same(formulas.kernel(&rows), 56.0));
+        // In the last layer 2·3 products of 2 + 2 numbers and one sum are the fewest.
+        assert!(same(formulas.last_kernel(&rows), 30.0));
     }
 
     #[test]
@@ -293,6 +327,13 @@ mod tests {
         let rows = Rows::separate(&[&[1, 2]]);
         let row = 2.0 * (4.0 * 4.0 + 2.0 * 4.0 * 2.0 + 4.0 * 4.0 + 3.0 * 4.0 * 6.0);
         assert!(same(formulas.layer(&rows), 2.0 * row + 3.0 * 2.0 * 2.0 * 4.0));
+        // One read-out: queries, mixed inputs, output and MLP; keys of two tokens; two heads look at
+        // two keys of width 2 and at two inputs of width 4.
+        let (asked, keys) = (2.0 * (3.0 * 16.0 + 72.0), 2.0 * 2.0 * 8.0);
+        assert!(same(
+            formulas.last(&rows),
+            asked + keys + 2.0 * 2.0 * 4.0 + 2.0 * 2.0 * 2.0 * 4.0
+        ));
     }
 
     /// The formulas count the rows that the engine says it computes.

@@ -348,8 +348,7 @@ impl AttentionPlan {
     /// probabilities, for the same sequences; those of queries are written over.
     pub(crate) fn adjoint_of_asking<R: Real>(
         &self,
-        asking: &Self,
-        inputs: Heads<'_, R>,
+        (asking, inputs): (&Self, Heads<'_, R>),
         mixed: &[R],
         (queries, keys): (&mut [R], &mut [R]),
         scratch: &mut [R],

@@ -10,10 +10,10 @@
 
 use crate::attention::HeadCounts;
 use crate::blocks::{BlockId, BlockKind};
+use crate::buffer::Buffer;
 use crate::ops::{View, ViewMut, Write, dot, product};
 use crate::real::Real;
-use crate::tape::Tape;
-use std::borrow::Cow;
+use crate::tape::{Factors, Tape};
 use std::ops::Range;
 
 /// How a kernel is computed; both forms give the same numbers up to rounding.
@@ -106,7 +106,7 @@ fn by_matrix<R: Real>(tape: &Tape<'_, R>) -> Vec<Vec<(usize, BlockId)>> {
 fn factors_of<'a, R: Real>(
     tape: &'a Tape<'_, R>,
     members: &[(usize, BlockId)],
-) -> [Cow<'a, [R]>; 2] {
+) -> Factors<'a, R> {
     let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
     [tape.inputs(layer, kind), tape.outputs_adjoint(layer, kind)]
 }
@@ -115,7 +115,7 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]` and adjoints `[rows, out]`.
     fn new(
         tape: &Tape<'_, R>,
-        [inputs, outputs]: &'a [Cow<'a, [R]>; 2],
+        [inputs, outputs]: &'a Factors<'a, R>,
         members: &[(usize, BlockId)],
     ) -> Self {
         let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
@@ -161,8 +161,8 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
         let n = self.ranges.len();
         let rows = self.common.shape().0;
         let longest = self.ranges.iter().map(Range::len).max().unwrap_or(0);
-        let mut common = vec![R::ZERO; longest * rows];
-        let mut own = vec![R::ZERO; longest * rows];
+        let mut common = Buffer::new(longest * rows);
+        let mut own = Buffer::new(longest * rows);
         let mut kernels = vec![vec![0.0; n * n]; self.own.len()];
         for (i, range) in self.ranges.iter().enumerate() {
             let size = range.len() * range.end;
@@ -188,8 +188,8 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
     fn products_with(&self, others: &Self) -> Vec<Vec<f64>> {
         let (n, width) = (others.ranges.len(), others.common.shape().0);
         let longest = self.ranges.iter().map(Range::len).max().unwrap_or(0);
-        let mut common = vec![R::ZERO; longest * width];
-        let mut own = vec![R::ZERO; longest * width];
+        let mut common = Buffer::new(longest * width);
+        let mut own = Buffer::new(longest * width);
         let mut products = vec![vec![0.0; self.ranges.len() * n]; self.own.len()];
         for (i, range) in self.ranges.iter().enumerate() {
             let size = range.len() * width;
@@ -237,15 +237,17 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
         let n = self.ranges.len();
         let width = self.common.shape().1;
         let mut gram = vec![R::ZERO; n * n];
-        let mut buffer = Vec::new();
+        let step_of = |columns: usize| (limit / (n * columns).max(1)).clamp(1, width);
+        let sizes = self.own.iter().map(|own| n * step_of(own.shape().1) * own.shape().1);
+        let mut buffer = Buffer::new(sizes.max().unwrap_or(0));
         let mut kernels = vec![vec![0.0; n * n]; self.own.len()];
         for (kernel, &own) in kernels.iter_mut().zip(&self.own) {
             let columns = own.shape().1;
-            let step = (limit / (n * columns).max(1)).clamp(1, width);
+            let step = step_of(columns);
             for first in (0..width).step_by(step) {
                 let part = first..width.min(first + step);
                 let size = part.len() * columns;
-                buffer.resize(n * size, R::ZERO);
+                let buffer = &mut buffer[..n * size];
                 for (range, derivative) in self.ranges.iter().zip(buffer.chunks_exact_mut(size))
                 {
                     let left =
@@ -253,7 +255,7 @@ impl<'a, R: Real> MatrixFactors<'a, R> {
                     let target = ViewMut::new(derivative, part.len(), columns);
                     product(Write::Over, target, left, own.rows(range.clone()), R::ONE);
                 }
-                let derivatives = View::new(&buffer, n, size);
+                let derivatives = View::new(buffer, n, size);
                 let target = ViewMut::new(&mut gram, n, n);
                 product(Write::Over, target, derivatives, derivatives.transposed(), R::ONE);
                 for i in 0..n {

@@ -19,6 +19,7 @@ pub(crate) use buffers::{AdjointScratch, LayerAdjoints, LayerSizes, LayerTape, S
 
 use crate::attention::{AttentionPlan, Heads};
 use crate::blocks::BlockKind;
+use crate::buffer::Buffer;
 use crate::network::{KINDS, Network, Overlay};
 use crate::ops::{
     NormWeights, Normalised, Write, add, affine, gated_silu, gelu, norm_adjoint,
@@ -93,6 +94,11 @@ impl<R: Real> LayerPass<'_, R> {
     /// Numbers of all asked queries.
     fn asked(&self) -> usize {
         self.plan.queries() * self.model.config().attention_width()
+    }
+
+    /// Numbers of all keys or all values.
+    fn key_values(&self) -> usize {
+        self.positions.len() * self.model.config().key_value_width()
     }
 
     /// `target (+)= input · Wᵀ` for `input [count, out]`, `target [count, in]`.
@@ -282,21 +288,22 @@ impl<R: Real> LayerPass<'_, R> {
         let AdjointScratch { outputs, mixed, scores, .. } = scratch;
         let mixed = &mixed[..asked];
         let probabilities = &tape.probabilities[..self.plan.probabilities()];
-        let values = chosen(adjoints, outputs, BlockKind::Value, tape.values.len());
+        let rows = self.key_values();
+        let values = chosen(adjoints, outputs, BlockKind::Value, rows);
         self.plan.adjoint_of_values(probabilities, mixed, values);
         if depth <= Depth::Value {
             return;
         }
         let inputs = Heads {
             queries: &tape.queries[..asked],
-            keys: &tape.keys,
-            values: &tape.values,
+            keys: &tape.keys[..rows],
+            values: &tape.values[..rows],
             probabilities,
         };
         let [_, _, kept_queries, kept_keys, ..] = &mut adjoints.kept;
         let [_, _, own_queries, own_keys, ..] = outputs;
         let queries = &mut either(kept_queries, own_queries)[..asked];
-        let keys = &mut either(kept_keys, own_keys)[..tape.keys.len()];
+        let keys = &mut either(kept_keys, own_keys)[..rows];
         self.plan.adjoint_of_scores(inputs, mixed, (&mut *queries, &mut *keys), scores);
         self.turn_queries(Turn::Back, queries);
         self.turn_keys(Turn::Back, keys);
@@ -309,18 +316,20 @@ impl<R: Real> LayerPass<'_, R> {
         adjoints: &mut LayerAdjoints<R>,
         scratch: &mut AdjointScratch<R>,
     ) {
+        let rows = self.positions.len() * self.width();
         if let Some(readouts) = self.readouts {
-            self.normed_adjoint_at(readouts, (tape, &mut *adjoints), scratch);
+            self.normed_adjoint_at(readouts, adjoints, scratch);
         } else {
             let AdjointScratch { outputs, normed, .. } = &mut *scratch;
-            let values = chosen(adjoints, outputs, BlockKind::Value, tape.values.len());
+            let normed = &mut normed[..rows];
+            let values = chosen(adjoints, outputs, BlockKind::Value, self.key_values());
             self.back(Write::Over, BlockKind::Value, values, normed);
-            let keys = chosen(adjoints, outputs, BlockKind::Key, tape.keys.len());
+            let keys = chosen(adjoints, outputs, BlockKind::Key, self.key_values());
             self.back(Write::Add, BlockKind::Key, keys, normed);
             let queries = chosen(adjoints, outputs, BlockKind::Query, self.asked());
             self.back(Write::Add, BlockKind::Query, queries, normed);
         }
-        let factors = (&scratch.normed[..], &tape.attention_normalised[..]);
+        let factors = (&scratch.normed[..rows], &tape.attention_normalised[..rows]);
         self.keep_norm(&mut adjoints.norms, 0, &self.sums.rows, factors);
     }
 
@@ -332,9 +341,11 @@ impl<R: Real> LayerPass<'_, R> {
         scratch: &mut AdjointScratch<R>,
         stream: &mut [R],
     ) {
-        let (normalised, inverse) = (&tape.attention_normalised, &tape.attention_inverse);
+        let (rows, size) = (self.positions.len(), self.positions.len() * self.width());
+        let normalised = &tape.attention_normalised[..size];
         let norm = (self.model.config().norm_kind(), &self.norms()[0].scale[..]);
-        norm_adjoint(&mut scratch.normed, norm, normalised, inverse, stream);
+        let inverse = &tape.attention_inverse[..rows];
+        norm_adjoint(&mut scratch.normed[..size], norm, normalised, inverse, stream);
     }
 
     /// Keeps the adjoint of the weights of a layer's first or second norm, if it is asked for,
@@ -382,9 +393,9 @@ impl Depth {
 }
 
 /// The kept buffer of a kind, or the stand-in.
-fn chosen<'a, R>(
+fn chosen<'a, R: Real>(
     adjoints: &'a mut LayerAdjoints<R>,
-    outputs: &'a mut [Vec<R>; KINDS],
+    outputs: &'a mut [Buffer<R>; KINDS],
     kind: BlockKind,
     size: usize,
 ) -> &'a mut [R] {

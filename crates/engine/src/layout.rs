@@ -142,6 +142,32 @@ impl Layout {
         self.segments.push(Segment { rows: first..self.tokens.len(), ancestors });
     }
 
+    /// The same rows without those that only the last sequence has, if these come last, and
+    /// without that sequence.
+    pub(crate) fn without_last(&self) -> Option<Self> {
+        let sequences = self.sequences() - 1;
+        let used = |segment: &Segment| {
+            (0..sequences).any(|index| {
+                let (_, own) = self.readouts[index];
+                let mut seen = self.segments[own].ancestors.iter();
+                seen.any(|span| span.contains(&segment.rows.start))
+                    || self.segments[own].rows == segment.rows
+            })
+        };
+        let kept = self.segments.iter().take_while(|segment| used(segment)).count();
+        if kept == 0 || self.segments[kept..].iter().any(used) {
+            return None;
+        }
+        let rows = self.segments[kept - 1].rows.end;
+        Some(Self {
+            tokens: self.tokens[..rows].to_vec(),
+            positions: self.positions[..rows].to_vec(),
+            segments: self.segments[..kept].to_vec(),
+            readouts: self.readouts[..sequences].to_vec(),
+            lengths: self.lengths[..sequences].to_vec(),
+        })
+    }
+
     /// The same sequences, each by itself, and the row that each of its rows is a copy of.
     pub(crate) fn separated(&self) -> (Self, Vec<usize>) {
         let mut layout = Self {
@@ -357,6 +383,34 @@ mod tests {
                 .map(|j| (0..sequences[j].len()).filter(|&at| new(j, at)).count());
             assert_eq!(layout.rows(), rows.sum::<usize>(), "{sequences:?}, {limits:?}");
         }
+    }
+
+    /// Where the last sequence's own rows come last, the others are the same tree without them.
+    #[test]
+    fn the_last_sequence_can_be_left_out() {
+        let mut left_out = 0;
+        for sequences in cases() {
+            let tree = Layout::shared(&sequences).unwrap();
+            let others = &sequences[..sequences.len() - 1];
+            let rows_of = |layout: &Layout, sequence| -> Vec<usize> {
+                layout.seen_by(sequence).into_iter().flatten().collect()
+            };
+            let mut used: Vec<usize> =
+                (0..others.len()).flat_map(|sequence| rows_of(&tree, sequence)).collect();
+            used.sort_unstable();
+            used.dedup();
+            let first = !others.is_empty() && used.iter().copied().eq(0..used.len());
+            match tree.without_last() {
+                None => assert!(!first, "{sequences:?}"),
+                Some(layout) => {
+                    left_out += 1;
+                    assert_eq!(layout.rows(), used.len(), "{sequences:?}");
+                    assert_eq!(paths(&layout), others, "{sequences:?}");
+                    assert_eq!(layout.segments(), &tree.segments()[..layout.segments().len()]);
+                }
+            }
+        }
+        assert!(left_out > 100, "{left_out}");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 mod adapter;
 mod attention;
 mod blocks;
+mod buffer;
 mod config;
 mod error;
 mod factors;
@@ -48,6 +49,7 @@ mod update;
 mod weights;
 
 pub use blocks::{BlockId, BlockKind, choose_blocks};
+pub use buffer::release_buffers;
 pub use config::{Config, Family, Llama, Variant};
 pub use error::{Error, Place};
 pub use factors::KernelForm;

@@ -23,7 +23,7 @@ use fewstep_core::matfree::LinearOperator;
 ///
 /// See [`KernelOperator::new`].
 #[derive(Debug)]
-pub struct KernelOperator<'m, R = f32> {
+pub struct KernelOperator<'m, R: Real = f32> {
     tape: Tape<'m, R>,
     examples: usize,
     residuals: Vec<f64>,

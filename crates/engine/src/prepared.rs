@@ -23,7 +23,7 @@ use fewstep_core::{Filter, Geometry, Spectrum};
 ///
 /// See [`Prepared::further`].
 #[derive(Debug)]
-pub struct Prepared<'m, R = f32> {
+pub struct Prepared<'m, R: Real = f32> {
     task: TokenTask,
     tape: Tape<'m, R>,
     observation: Observation,

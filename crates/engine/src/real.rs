@@ -1,7 +1,8 @@
 //! The two precisions that passes run in: `f32` for users, `f64` for references and tests.
 //!
-//! One code serves both. Only what the passes need is here; nothing in this file allocates.
+//! One code serves both. Only what the passes need is here.
 
+use crate::buffer::{self, Spare};
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -70,6 +71,10 @@ pub trait Real:
 
     /// Whether it is neither NaN nor infinite.
     fn finite(self) -> bool;
+
+    /// Does something with the lists that this thread keeps for later; nothing while it ends.
+    #[doc(hidden)]
+    fn with_spare<T>(act: impl FnOnce(&mut Spare<Self>) -> T) -> Option<T>;
 }
 
 impl Real for f32 {
@@ -123,6 +128,10 @@ impl Real for f32 {
     fn finite(self) -> bool {
         self.is_finite()
     }
+
+    fn with_spare<T>(act: impl FnOnce(&mut Spare<Self>) -> T) -> Option<T> {
+        buffer::SINGLE.try_with(|spare| act(&mut spare.borrow_mut())).ok()
+    }
 }
 
 impl Real for f64 {
@@ -155,6 +164,10 @@ impl Real for f64 {
 
     fn finite(self) -> bool {
         self.is_finite()
+    }
+
+    fn with_spare<T>(act: impl FnOnce(&mut Spare<Self>) -> T) -> Option<T> {
+        buffer::DOUBLE.try_with(|spare| act(&mut spare.borrow_mut())).ok()
     }
 }
 

@@ -131,11 +131,12 @@ pub fn descend<R: Real>(
 /// As [`descend`], on a tape that was run for the blocks; their gradients are multiplied with
 /// `scales`.
 pub(crate) fn steps_on<R: Real>(
-    mut tape: Tape<'_, R>,
+    tape: Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
     horizon: usize,
 ) -> Result<Descent<R>, Error> {
+    let mut tape = tape.of_examples();
     let mut descent = Descent {
         predictions: Vec::with_capacity(horizon + 1),
         query_predictions: Vec::with_capacity(horizon + 1),
@@ -321,11 +322,12 @@ pub(crate) fn filter_on<R: Real>(
 
 /// One update from weights that may depend on the residuals.
 fn apply<R: Real>(
-    mut tape: Tape<'_, R>,
+    tape: Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
 ) -> Result<Applied<R>, Error> {
+    let mut tape = tape.of_examples();
     let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
     let weights = weigh(&task.residuals(&base_predictions))?;
     tape.pull_back(&seeds(&weights))?;

@@ -6,6 +6,7 @@
 //! alone. Running again after an update allocates nothing.
 
 use crate::blocks::{BlockId, BlockKind};
+use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::Error;
 use crate::labels::Labels;
@@ -28,22 +29,22 @@ mod firsts;
 mod plans;
 mod readout;
 
-pub(crate) use factors::write_gradient;
+pub(crate) use factors::{Factors, write_gradient};
 use plans::{Plans, Separate};
 use readout::Readout;
 
 /// The stream between layers, `[rows, width]`, and after the last one, `[sequences, width]`.
 #[derive(Debug)]
-struct Streams<R> {
-    rows: Vec<R>,
-    asked: Vec<R>,
+struct Streams<R: Real> {
+    rows: Buffer<R>,
+    asked: Buffer<R>,
 }
 
 impl<R: Real> Streams<R> {
     fn new(layout: &Layout, width: usize) -> Self {
         Self {
-            rows: vec![R::ZERO; layout.rows() * width],
-            asked: vec![R::ZERO; layout.sequences() * width],
+            rows: Buffer::new(layout.rows() * width),
+            asked: Buffer::new(layout.sequences() * width),
         }
     }
 }
@@ -70,7 +71,7 @@ impl<R: Real> Streams<R> {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Tape<'m, R = f32> {
+pub struct Tape<'m, R: Real = f32> {
     model: &'m Network<R>,
     /// Of the forward pass.
     plans: Plans,
@@ -78,6 +79,8 @@ pub struct Tape<'m, R = f32> {
     rotations: Option<Rotations<R>>,
     /// What keeps sequences apart on the way back, if they are not to be added up.
     separate: Option<Separate<R>>,
+    /// The rows of all sequences but the last, if that one is left out on the way back.
+    examples: Option<Plans>,
     blocks: Vec<BlockId>,
     /// The first factors of the LoRA blocks, and those that the last update had in their place.
     own_firsts: FirstFactors<R>,
@@ -85,7 +88,7 @@ pub struct Tape<'m, R = f32> {
     lowest: usize,
     depth: Depth,
     /// The stream at the lowest layer, `[rows, width]`.
-    input: Vec<R>,
+    input: Buffer<R>,
     streams: Streams<R>,
     layers: Vec<LayerTape<R>>,
     adjoints: Vec<LayerAdjoints<R>>,
@@ -240,6 +243,14 @@ impl<'m, R: Real> Tape<'m, R> {
         self
     }
 
+    /// The same tape, whose adjoint leaves out the last sequence, the query: steps have no seed for
+    /// it, and the rows that it has alone come last.
+    pub(crate) fn of_examples(mut self) -> Self {
+        let layout = self.plans.layout.without_last();
+        self.examples = layout.map(|layout| Plans::new(layout, self.model.config()));
+        self
+    }
+
     /// Every prediction, and the tape with the derivative of each by itself.
     pub(crate) fn differentiated(mut self) -> Result<(Self, Vec<f64>), Error> {
         let predictions = finite(self.predictions(), 0)?;
@@ -305,7 +316,6 @@ impl<'m, R: Real> Tape<'m, R> {
         let config = model.config();
         let (rows, sequences, width) = (layout.rows(), layout.sequences(), config.width);
         let (lowest, depth) = reach(blocks, config);
-        let zeros = |size: usize| vec![R::ZERO; size];
         let longest = layout.lengths().iter().copied().max().unwrap_or(0);
         let rotations =
             config.rotary().map(|rotary| Rotations::new(rotary, config.head_width(), longest));
@@ -314,14 +324,14 @@ impl<'m, R: Real> Tape<'m, R> {
             rotations,
             depth,
             lowest,
-            input: zeros(rows * width),
+            input: Buffer::new(rows * width),
             streams: Streams::new(&layout, width),
             layers: Vec::new(),
             adjoints: Vec::new(),
             scratch: Scratch {
-                normed: zeros(rows * width),
-                gathered: zeros(sequences * width),
-                activated: zeros(rows.max(sequences) * config.inner),
+                normed: Buffer::new(rows * width),
+                gathered: Buffer::new(sequences * width),
+                activated: Buffer::new(rows.max(sequences) * config.inner),
             },
             adjoint_scratch: None,
             readout: Readout::new(model, labels, sequences),
@@ -334,6 +344,7 @@ impl<'m, R: Real> Tape<'m, R> {
             firsts: FirstFactors::none(),
             plans: Plans::new(layout, config),
             separate: None,
+            examples: None,
         };
         tape.layers = (lowest..config.layers)
             .map(|layer| {
@@ -484,14 +495,16 @@ impl<'m, R: Real> Tape<'m, R> {
             return Err(Error::SizeMismatch { quantity: "seeds", found, expected });
         }
         self.allocate_adjoints();
+        let seeds = &seeds[..self.adjoint_plans().layout.sequences()];
         let scratch = self.adjoint_scratch.as_mut().expect("it was allocated just now");
         let streams = self.separate.as_mut().map_or(&mut self.streams, |s| &mut s.streams);
         self.readout.adjoint(self.model, seeds, &mut scratch.gathered, &mut streams.asked);
+        let seeded = self.examples.as_ref().unwrap_or(&self.plans);
         for (index, tape) in self.layers.iter().enumerate().rev() {
             let depth = if index == 0 { self.depth } else { Depth::Input };
             let layer = self.lowest + index;
             let (plans, tape, streams) = match &mut self.separate {
-                None => (&self.plans, tape, &mut self.streams),
+                None => (seeded, tape, &mut self.streams),
                 Some(separate) => separate.copy_layer(&self.plans, tape, layer, depth),
             };
             let model = (self.model, self.rotations.as_ref());
@@ -505,7 +518,8 @@ impl<'m, R: Real> Tape<'m, R> {
 
     /// The rows that the adjoint runs on.
     fn adjoint_plans(&self) -> &Plans {
-        self.separate.as_ref().map_or(&self.plans, |separate| &separate.plans)
+        let seeded = self.examples.as_ref().unwrap_or(&self.plans);
+        self.separate.as_ref().map_or(seeded, |separate| &separate.plans)
     }
 
     /// Buffers for the adjoint, once.
@@ -517,35 +531,34 @@ impl<'m, R: Real> Tape<'m, R> {
         let layout = &self.adjoint_plans().layout;
         let (rows, sequences) = (layout.rows(), layout.sequences());
         let largest = rows.max(sequences);
-        let zeros = |size: usize| vec![R::ZERO; size];
         let folded = sequences * config.heads * config.width;
         // Whether an adjoint goes further down than to the values of the last layer.
         let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
-        let if_through = |size: usize| zeros(if through { size } else { 0 });
+        let if_through = |size: usize| Buffer::new(if through { size } else { 0 });
         self.adjoints = (self.lowest..config.layers)
             .map(|layer| {
                 let kept = |kind: BlockKind| {
                     let size = self.rows_of(layer, kind) * config.shape(kind).1;
-                    zeros(if self.needs(layer, kind) { size } else { 0 })
+                    Buffer::new(if self.needs(layer, kind) { size } else { 0 })
                 };
                 let norms = kept(BlockKind::Norm);
                 let asks =
                     self.folds(layer, BlockKind::Key) && self.needs(layer, BlockKind::Key);
-                let asking = zeros(if asks { folded } else { 0 });
+                let asking = Buffer::new(if asks { folded } else { 0 });
                 LayerAdjoints { kept: BlockKind::MATRICES.map(kept), norms, asking }
             })
             .collect();
         self.adjoint_scratch = Some(AdjointScratch {
             outputs: BlockKind::MATRICES.map(|kind| match kind {
                 // These two are the stream itself.
-                BlockKind::Output | BlockKind::MlpDown => Vec::new(),
-                _ if config.has(kind) => zeros(largest * config.shape(kind).1),
-                _ => Vec::new(),
+                BlockKind::Output | BlockKind::MlpDown => Buffer::new(0),
+                _ if config.has(kind) => Buffer::new(largest * config.shape(kind).1),
+                _ => Buffer::new(0),
             }),
-            normed: zeros(largest * config.width),
-            mixed: zeros(largest * config.attention_width()),
-            gathered: zeros(sequences * config.width),
-            scores: zeros(self.adjoint_plans().largest_group()),
+            normed: Buffer::new(largest * config.width),
+            mixed: Buffer::new(largest * config.attention_width()),
+            gathered: Buffer::new(sequences * config.width),
+            scores: Buffer::new(self.adjoint_plans().largest_group()),
             inputs: if_through(rows * config.width),
             asking: if_through(if config.rotary().is_none() { folded } else { 0 }),
             mixed_inputs: if_through(folded),
@@ -659,7 +672,11 @@ fn pull_back_layer<R: Real>(
     scratch: &mut AdjointScratch<R>,
     depth: Depth,
 ) {
-    let stream = if pass.readouts.is_some() { &mut streams.asked } else { &mut streams.rows };
+    let width = pass.model.config().width;
+    let rows = &mut streams.rows[..pass.positions.len() * width];
+    let asked = pass.readouts.map_or(0, |readouts| readouts.rows.len());
+    let asked = &mut streams.asked[..asked * width];
+    let stream = if pass.readouts.is_some() { &mut *asked } else { &mut *rows };
     pass.transform_adjoint(stream, (tape, &mut *adjoints), scratch, depth);
     if depth > Depth::Output {
         pass.attend_adjoint(tape, adjoints, scratch, depth);
@@ -668,11 +685,10 @@ fn pull_back_layer<R: Real>(
         pass.normed_adjoint(tape, adjoints, scratch);
     }
     if depth == Depth::Input {
-        if let Some(ReadOuts { rows, .. }) = pass.readouts {
-            streams.rows.fill(R::ZERO);
-            let width = pass.model.config().width;
-            scatter_add(&streams.asked, rows, width, &mut streams.rows);
+        if let Some(ReadOuts { rows: places, .. }) = pass.readouts {
+            rows.fill(R::ZERO);
+            scatter_add(asked, places, width, rows);
         }
-        pass.input_adjoint(tape, scratch, &mut streams.rows);
+        pass.input_adjoint(tape, scratch, rows);
     }
 }

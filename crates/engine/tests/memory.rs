@@ -8,7 +8,7 @@ mod support;
 use fewstep_core::Rng;
 use fewstep_engine::{
     BlockId, BlockKind, Config, Family, FirstFactor, KernelForm, Labels, Llama, Lora, Network,
-    Order, Real, Rotary, Scaling, TokenTask, Variant, memory_plan, observe,
+    Order, Real, Rotary, Scaling, TokenTask, Variant, memory_plan, observe, release_buffers,
 };
 use std::alloc::{GlobalAlloc, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,6 +62,7 @@ fn peak<R: Real>(
     chosen: &[BlockId],
     form: KernelForm,
 ) -> u64 {
+    release_buffers();
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
     let seen = observe(model, task, chosen, form).unwrap();

@@ -67,6 +67,10 @@ struct Tokens {
     /// Distinct beginnings, and what each stretch between two branchings attends to.
     shared: u64,
     seen: u64,
+    /// The same without what the query has alone.
+    prompts: u64,
+    prompts_seen: u64,
+    prompts_all: u64,
 }
 
 impl Tokens {
@@ -86,10 +90,14 @@ impl Tokens {
         let ends = |start: &[u32]| {
             follows(start) != 1 || task.sequences().iter().any(|sequence| sequence == start)
         };
-        let mut seen = 0;
+        let prompts = &task.sequences()[..task.examples()];
+        let of_prompts = |start: &[u32]| prompts.iter().any(|prompt| prompt.starts_with(start));
+        let (mut seen, mut prompts_seen) = (0, 0);
         for end in beginnings.iter().filter(|start| ends(start)) {
             let before = (1..end.len()).rev().find(|&length| ends(&end[..length]));
-            seen += (end.len() - before.unwrap_or(0)) * end.len();
+            let looked = (end.len() - before.unwrap_or(0)) * end.len();
+            seen += looked;
+            prompts_seen += if of_prompts(end) { looked } else { 0 };
         }
         Self {
             sequences: lengths().count() as u64,
@@ -97,6 +105,9 @@ impl Tokens {
             squares: lengths().map(|length| length * length).sum(),
             shared: beginnings.len() as u64,
             seen: seen as u64,
+            prompts: beginnings.iter().filter(|start| of_prompts(start)).count() as u64,
+            prompts_seen: prompts_seen as u64,
+            prompts_all: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
         }
     }
 
@@ -126,13 +137,24 @@ impl Tokens {
         [first, again]
     }
 
-    /// The adjoint down to the values of the lowest layer, for `rows` tokens of which each
-    /// stretch saw `seen`.
-    fn adjoint(&self, rows: u64, seen: u64) -> u64 {
-        let read_out = WIDTH * LABELS * self.sequences;
-        let last = 2 * WIDTH * INNER * self.sequences
-            + 4 * WIDTH * WIDTH * self.sequences
-            + 4 * HEADS * WIDTH * self.all;
+    /// The adjoint of every sequence by itself.
+    fn adjoint_apart(&self) -> u64 {
+        self.adjoint((self.sequences, self.all), (self.all, self.squares))
+    }
+
+    /// The adjoint of the sum over the leave-one-out prompts: what the query has alone is left out.
+    fn adjoint_together(&self) -> u64 {
+        let asked = (self.sequences - 1, self.prompts_all);
+        self.adjoint(asked, (self.prompts, self.prompts_seen))
+    }
+
+    /// The adjoint down to the values of the lowest layer, from so many sequences, whose last tokens
+    /// look at `all`, for `rows` tokens of which each stretch saw `seen`.
+    fn adjoint(&self, (sequences, all): (u64, u64), (rows, seen): (u64, u64)) -> u64 {
+        let read_out = WIDTH * LABELS * sequences;
+        let last = 2 * WIDTH * INNER * sequences
+            + 4 * WIDTH * WIDTH * sequences
+            + 4 * HEADS * WIDTH * all;
         let between = LAYERS - LOWEST - 2;
         let lowest = 2 * WIDTH * INNER * rows + WIDTH * WIDTH * rows + WIDTH * seen;
         read_out + last + between * (whole_layer(rows) + 4 * WIDTH * seen) + lowest
@@ -141,7 +163,7 @@ impl Tokens {
     /// The gradient of all value matrices above: of every token, and in the last layer of what
     /// each sequence mixed.
     fn gradients(&self) -> u64 {
-        WIDTH * WIDTH * ((LAYERS - LOWEST - 1) * self.shared + self.sequences)
+        WIDTH * WIDTH * ((LAYERS - LOWEST - 1) * self.prompts + self.sequences - 1)
     }
 }
 
@@ -169,7 +191,7 @@ fn observing_shares_the_forward_and_leaves_out_what_nobody_reads() {
         let tokens_of_all = (LAYERS - LOWEST - 1) * tokens.all + n;
         let kernels = WIDTH * WIDTH * (tokens_of_all + (LAYERS - LOWEST) * n * n);
         let forward = tokens.lower() + tokens.lowest()[0] + tokens.upper();
-        let expected = forward + tokens.adjoint(tokens.all, tokens.squares) + kernels;
+        let expected = forward + tokens.adjoint_apart() + kernels;
         assert_eq!(found, expected, "{examples} {order}");
     }
 }
@@ -186,7 +208,7 @@ fn steps_share_both_ways_and_keep_what_does_not_change() {
         };
         let start = tokens.lower() + tokens.lowest()[0] + tokens.upper();
         assert_eq!(run(0), start, "{examples} {order}");
-        let step = tokens.adjoint(tokens.shared, tokens.seen)
+        let step = tokens.adjoint_together()
             + tokens.gradients()
             + tokens.lowest()[1]
             + tokens.upper();

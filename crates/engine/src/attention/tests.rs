@@ -100,13 +100,12 @@ fn heads_may_be_rows_at_readouts() {
             let [of_queries, of_keys] = &mut adjoints;
             let mut scratch = vec![f64::NAN; folded.largest_group()];
             folded.adjoint_of_asking(
-                plan,
-                inputs,
+                (plan, inputs),
                 &seed,
                 (&mut of_queries[..], &mut of_keys[..]),
                 &mut scratch,
             );
-            [vec![mixed, probabilities.clone()].concat(), adjoints.concat()].concat()
+            [mixed, probabilities.clone(), adjoints.concat()].concat()
         });
         for (&a, &b) in found[0].iter().zip(&found[1]) {
             assert_close(a, b, 10.0, rows);

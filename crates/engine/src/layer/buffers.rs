@@ -1,5 +1,6 @@
 //! The memory of a layer's passes.
 
+use crate::buffer::Buffer;
 use crate::network::KINDS;
 use crate::real::Real;
 
@@ -7,61 +8,61 @@ use crate::real::Real;
 ///
 /// "Asked" rows are all rows, or in the last layer one per sequence.
 #[derive(Debug)]
-pub(crate) struct LayerTape<R> {
+pub(crate) struct LayerTape<R: Real> {
     /// `[rows, width]` and `[rows]`.
-    pub(crate) attention_normalised: Vec<R>,
-    pub(crate) attention_inverse: Vec<R>,
+    pub(crate) attention_normalised: Buffer<R>,
+    pub(crate) attention_inverse: Buffer<R>,
     /// As attention takes them, `[asked, attention]`.
-    pub(crate) queries: Vec<R>,
+    pub(crate) queries: Buffer<R>,
     /// As attention takes them, `[rows, key_values]`; see [`crate::layer`] for the last layer.
-    pub(crate) keys: Vec<R>,
+    pub(crate) keys: Buffer<R>,
     /// `[rows, key_values]`; empty in the last layer.
-    pub(crate) values: Vec<R>,
+    pub(crate) values: Buffer<R>,
     /// In the last layer, queries as they meet the inputs of the keys, and those of the values
     /// mixed, `[asked, heads · width]` each.
-    pub(crate) asking: Vec<R>,
-    pub(crate) mixed_inputs: Vec<R>,
-    pub(crate) probabilities: Vec<R>,
+    pub(crate) asking: Buffer<R>,
+    pub(crate) mixed_inputs: Buffer<R>,
+    pub(crate) probabilities: Buffer<R>,
     /// `[asked, attention]`.
-    pub(crate) mixed: Vec<R>,
+    pub(crate) mixed: Buffer<R>,
     /// `[asked, width]` and `[asked]`.
-    pub(crate) mlp_normalised: Vec<R>,
-    pub(crate) mlp_inverse: Vec<R>,
+    pub(crate) mlp_normalised: Buffer<R>,
+    pub(crate) mlp_inverse: Buffer<R>,
     /// The derivative of the activation for what `mlp-up` gives, `[asked, inner]`.
-    pub(crate) slopes: Vec<R>,
+    pub(crate) slopes: Buffer<R>,
     /// That for what `mlp-gate` gives, `[asked, inner]`; empty without a gate.
-    pub(crate) gate_slopes: Vec<R>,
+    pub(crate) gate_slopes: Buffer<R>,
     /// Its value, `[asked, inner]`; empty if no block needs it.
-    pub(crate) activated: Vec<R>,
+    pub(crate) activated: Buffer<R>,
 }
 
 impl<R: Real> LayerTape<R> {
     pub(crate) fn new(sizes: &LayerSizes, keep_activated: bool) -> Self {
         let &LayerSizes { rows, asked, width, inner, probabilities, .. } = sizes;
         let &LayerSizes { attention, keys, values, asking, mixed_inputs, gated, .. } = sizes;
-        let zeros = |size: usize| vec![R::ZERO; size];
+        let numbers = Buffer::new;
         Self {
-            attention_normalised: zeros(rows * width),
-            attention_inverse: zeros(rows),
-            queries: zeros(asked * attention),
-            keys: zeros(keys),
-            values: zeros(values),
-            asking: zeros(asking),
-            mixed_inputs: zeros(mixed_inputs),
-            probabilities: zeros(probabilities),
-            mixed: zeros(asked * attention),
-            mlp_normalised: zeros(asked * width),
-            mlp_inverse: zeros(asked),
-            slopes: zeros(asked * inner),
-            gate_slopes: zeros(if gated { asked * inner } else { 0 }),
-            activated: if keep_activated { zeros(asked * inner) } else { Vec::new() },
+            attention_normalised: numbers(rows * width),
+            attention_inverse: numbers(rows),
+            queries: numbers(asked * attention),
+            keys: numbers(keys),
+            values: numbers(values),
+            asking: numbers(asking),
+            mixed_inputs: numbers(mixed_inputs),
+            probabilities: numbers(probabilities),
+            mixed: numbers(asked * attention),
+            mlp_normalised: numbers(asked * width),
+            mlp_inverse: numbers(asked),
+            slopes: numbers(asked * inner),
+            gate_slopes: numbers(if gated { asked * inner } else { 0 }),
+            activated: if keep_activated { numbers(asked * inner) } else { Buffer::new(0) },
         }
     }
 
     /// Without what only the factors need.
     pub(crate) fn for_adjoint(sizes: &LayerSizes) -> Self {
         let mut tape = Self::new(sizes, false);
-        (tape.mixed, tape.mixed_inputs) = (Vec::new(), Vec::new());
+        (tape.mixed, tape.mixed_inputs) = (Buffer::new(0), Buffer::new(0));
         tape
     }
 }
@@ -88,42 +89,42 @@ pub(crate) struct LayerSizes {
 
 /// Buffers that a forward pass writes over in every layer.
 #[derive(Debug)]
-pub(crate) struct Scratch<R> {
+pub(crate) struct Scratch<R: Real> {
     /// Output of a norm, `[rows, width]`.
-    pub(crate) normed: Vec<R>,
+    pub(crate) normed: Buffer<R>,
     /// Its asked rows in the last layer, `[sequences, width]`.
-    pub(crate) gathered: Vec<R>,
+    pub(crate) gathered: Buffer<R>,
     /// `[rows, inner]`.
-    pub(crate) activated: Vec<R>,
+    pub(crate) activated: Buffer<R>,
 }
 
 /// The adjoints that block factors are made of; a buffer is empty if no block needs it.
 #[derive(Debug)]
-pub(crate) struct LayerAdjoints<R> {
+pub(crate) struct LayerAdjoints<R: Real> {
     /// The adjoint of each matrix's output, in the order of [`BlockKind::MATRICES`].
-    pub(crate) kept: [Vec<R>; KINDS],
+    pub(crate) kept: [Buffer<R>; KINDS],
     /// The adjoint of the weights of both norms, `[sums, numbers]`.
-    pub(crate) norms: Vec<R>,
+    pub(crate) norms: Buffer<R>,
     /// Of [`LayerTape::asking`], if a key block of the last layer needs it.
-    pub(crate) asking: Vec<R>,
+    pub(crate) asking: Buffer<R>,
 }
 
 /// Buffers that a backward pass writes over in every layer.
 #[derive(Debug)]
-pub(crate) struct AdjointScratch<R> {
+pub(crate) struct AdjointScratch<R: Real> {
     /// Stand-ins for adjoints that are not kept, in the order of [`BlockKind::MATRICES`].
-    pub(crate) outputs: [Vec<R>; KINDS],
+    pub(crate) outputs: [Buffer<R>; KINDS],
     /// Adjoint of a norm's output, `[rows, width]`.
-    pub(crate) normed: Vec<R>,
+    pub(crate) normed: Buffer<R>,
     /// Of the mixed heads, `[rows, attention]`.
-    pub(crate) mixed: Vec<R>,
+    pub(crate) mixed: Buffer<R>,
     /// Of the gathered rows, `[sequences, width]`.
-    pub(crate) gathered: Vec<R>,
+    pub(crate) gathered: Buffer<R>,
     /// Of the scores of one group.
-    pub(crate) scores: Vec<R>,
+    pub(crate) scores: Buffer<R>,
     /// In the last layer: the inputs of keys and values, `[rows, width]`, and the adjoints of
     /// [`LayerTape::asking`] and [`LayerTape::mixed_inputs`].
-    pub(crate) inputs: Vec<R>,
-    pub(crate) asking: Vec<R>,
-    pub(crate) mixed_inputs: Vec<R>,
+    pub(crate) inputs: Buffer<R>,
+    pub(crate) asking: Buffer<R>,
+    pub(crate) mixed_inputs: Buffer<R>,
 }

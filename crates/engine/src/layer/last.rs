@@ -124,12 +124,13 @@ impl<R: Real> LayerPass<'_, R> {
         let [_, _, own_queries, own_keys, ..] = outputs;
         let queries = &mut either(kept_queries, own_queries)[..asked];
         if self.rotations.is_some() {
-            let keys = &mut either(kept_keys, own_keys)[..tape.keys.len()];
+            let rows = self.key_values();
+            let keys = &mut either(kept_keys, own_keys)[..rows];
             keys.fill(R::ZERO);
-            let met = Heads { keys: &tape.keys, ..met };
+            let met = Heads { keys: &tape.keys[..rows], ..met };
             let targets = (&mut *queries, &mut *keys);
             let folded = readouts.folded;
-            folded.adjoint_of_asking(self.plan, met, mixed_inputs, targets, scores);
+            folded.adjoint_of_asking((self.plan, met), mixed_inputs, targets, scores);
             self.turn_queries(Turn::Back, queries);
             self.turn_keys(Turn::Back, keys);
             return;
@@ -139,7 +140,7 @@ impl<R: Real> LayerPass<'_, R> {
         let asking = &mut either(&mut adjoints.asking, asking)[..folded];
         let met = Heads { queries: &tape.asking[..folded], ..met };
         let (plan, targets) = (readouts.folded, (&mut *asking, normed));
-        plan.adjoint_of_asking(plan, met, mixed_inputs, targets, scores);
+        plan.adjoint_of_asking((plan, met), mixed_inputs, targets, scores);
         let keys = self.matrix(BlockKind::Key);
         self.for_heads(|columns, key_values, wide| {
             let target = self.by_head_mut(queries, columns);
@@ -151,17 +152,18 @@ impl<R: Real> LayerPass<'_, R> {
     pub(super) fn normed_adjoint_at(
         &self,
         readouts: ReadOuts<'_>,
-        (tape, adjoints): (&LayerTape<R>, &mut LayerAdjoints<R>),
+        adjoints: &mut LayerAdjoints<R>,
         scratch: &mut AdjointScratch<R>,
     ) {
         let width = self.width();
         let AdjointScratch { outputs, normed, gathered, .. } = scratch;
         let normed = &mut normed[..self.positions.len() * width];
         if self.rotations.is_some() {
-            let keys = chosen(adjoints, outputs, BlockKind::Key, tape.keys.len());
+            let keys = chosen(adjoints, outputs, BlockKind::Key, self.key_values());
             self.back(Write::Add, BlockKind::Key, keys, normed);
         }
         let queries = chosen(adjoints, outputs, BlockKind::Query, self.asked());
+        let gathered = &mut gathered[..readouts.rows.len() * width];
         self.back(Write::Over, BlockKind::Query, queries, gathered);
         scatter_add(gathered, readouts.rows, width, normed);
     }

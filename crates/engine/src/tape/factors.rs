@@ -12,6 +12,9 @@ use crate::update::Update;
 use std::borrow::Cow;
 use std::ops::Range;
 
+/// The inputs of a matrix and the adjoints of its outputs.
+pub(crate) type Factors<'a, R> = [Cow<'a, [R]>; 2];
+
 impl<R: Real> Tape<'_, R> {
     /// A matrix, as updated.
     pub(crate) fn matrix(&self, layer: usize, kind: BlockKind) -> &Matrix<R> {
@@ -115,12 +118,20 @@ impl<R: Real> Tape<'_, R> {
             return Cow::Borrowed(&self.adjoints[layer - self.lowest].asking);
         }
         let values = self.forward_inputs(layer, kind);
+        // Rows that the adjoint does not have come last.
+        let size = self.rows_of(layer, kind) * self.factor_shape(layer, kind).0;
         match &self.separate {
             Some(separate) if !self.one_row_each(layer, kind) && !self.folds(layer, kind) => {
                 let width = self.factor_shape(layer, kind).0;
                 Cow::Owned(gathered(&values, &separate.rows, width))
             }
-            _ => values,
+            _ => match values {
+                Cow::Borrowed(values) => Cow::Borrowed(&values[..size]),
+                Cow::Owned(mut values) => {
+                    values.truncate(size);
+                    Cow::Owned(values)
+                }
+            },
         }
     }
 
@@ -230,7 +241,7 @@ impl<R: Real> Tape<'_, R> {
         &self,
         mut visit: impl FnMut(usize, View<'_, R>, View<'_, R>),
     ) {
-        let mut factors: Option<(usize, BlockKind, [Cow<'_, [R]>; 2])> = None;
+        let mut factors: Option<(usize, BlockKind, Factors<'_, R>)> = None;
         for (index, block) in self.blocks.iter().enumerate() {
             let (layer, kind) = (block.layer(), block.kind());
             let fresh = factors.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));

@@ -112,7 +112,7 @@ impl Plans {
 /// The activations of one layer at a time are copied from the rows where they were computed to
 /// all rows where they are used, so that only one layer is held twice.
 #[derive(Debug)]
-pub(super) struct Separate<R> {
+pub(super) struct Separate<R: Real> {
     /// Every sequence by itself.
     pub(super) plans: Plans,
     /// The row of the forward pass that each row is a copy of.

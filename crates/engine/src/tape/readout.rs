@@ -55,7 +55,8 @@ impl<R: Real> Readout<R> {
         }
     }
 
-    /// The adjoint of the stream, written over `stream [sequences, width]`.
+    /// The adjoint of the stream, written over `stream [sequences, width]`, for as many sequences
+    /// as there are seeds.
     pub(super) fn adjoint(
         &mut self,
         model: &Network<R>,
@@ -70,7 +71,9 @@ impl<R: Real> Readout<R> {
         {
             expectation_adjoint(seed, probabilities, &self.values, logits);
         }
-        let logits = View::new(&self.logits, seeds.len(), labels);
+        let size = seeds.len() * width;
+        let (normed, stream) = (&mut normed[..size], &mut stream[..size]);
+        let logits = View::new(&self.logits[..seeds.len() * labels], seeds.len(), labels);
         let embedding = View::new(&self.embedding, labels, width);
         product(
             Write::Over,
@@ -81,6 +84,7 @@ impl<R: Real> Readout<R> {
         );
         stream.fill(R::ZERO);
         let norm = (model.config().norm_kind(), &model.final_norm.scale[..]);
-        norm_adjoint(normed, norm, &self.normalised, &self.inverse, stream);
+        let inverse = &self.inverse[..seeds.len()];
+        norm_adjoint(normed, norm, &self.normalised[..size], inverse, stream);
     }
 }

@@ -127,13 +127,13 @@ impl Formulas {
     /// Steps, which begin with the pass forward of the observation.
     pub(super) fn steps(&self, case: &Case) -> Operations {
         let sequences = case.sequences();
-        let shared = Rows::shared(&sequences);
-        let gradients =
-            (self.updated() - 1.0) * 2.0 * shared.rows * self.width * self.key_values
-                + 2.0 * shared.sequences * self.width * self.attention;
-        let step = self.adjoint(&shared) + gradients + self.forward_again(&shared);
-        let steps = case.steps() as f64;
         let (prompts, query) = sequences.split_at(sequences.len() - 1);
+        let (shared, seeded) = (Rows::shared(&sequences), Rows::shared(prompts));
+        let gradients =
+            (self.updated() - 1.0) * 2.0 * seeded.rows * self.width * self.key_values
+                + 2.0 * seeded.sequences * self.width * self.attention;
+        let step = self.adjoint(&seeded) + gradients + self.forward_again(&shared);
+        let steps = case.steps() as f64;
         let prompts = self.plain_pass(&Rows::separate(prompts));
         let query = self.plain_forward(&Rows::separate(query));
         Operations { done: steps * step, plain: steps * prompts + query }
@@ -354,7 +354,9 @@ mod tests {
             assert!(same(seen.backward_tokens as f64, apart.rows), "{work}");
             let steps = prepared.descend(&blocks, &case.settings()).unwrap().passes;
             assert!(same(steps.forward_tokens as f64, 8.0 * shared.rows), "{work}");
-            assert!(same(steps.backward_tokens as f64, 8.0 * shared.rows), "{work}");
+            let seeded = Rows::shared(&sequences[..case.task().unwrap().examples()]);
+            assert!(seeded.rows < shared.rows);
+            assert!(same(steps.backward_tokens as f64, 8.0 * seeded.rows), "{work}");
         }
     }
 

@@ -157,10 +157,11 @@ impl<R: Real> LayerPass<'_, R> {
         valid: Valid,
     ) {
         let epsilon = R::of(self.model.config().norm_epsilon);
+        let (rows, key_values) = (self.positions.len() * self.width(), self.key_values());
         if !valid.norm {
             let kept = Normalised {
-                normalised: &mut tape.attention_normalised,
-                inverse: &mut tape.attention_inverse,
+                normalised: &mut tape.attention_normalised[..rows],
+                inverse: &mut tape.attention_inverse[..self.positions.len()],
             };
             normalise(stream, (self.model.config().norm_kind(), self.width()), epsilon, kept);
         }
@@ -168,26 +169,28 @@ impl<R: Real> LayerPass<'_, R> {
             return self.attend_at(readouts, tape, scratch, valid);
         }
         if !(valid.queries && valid.keys && valid.values) {
-            affine(&tape.attention_normalised, self.norms()[0], &mut scratch.normed);
+            let normed = &mut scratch.normed[..rows];
+            affine(&tape.attention_normalised[..rows], self.norms()[0], normed);
         }
-        let asked = self.asked();
+        let (asked, normed) = (self.asked(), &scratch.normed[..rows]);
+        let (keys, values) = (&mut tape.keys[..key_values], &mut tape.values[..key_values]);
         if !valid.queries {
-            self.project(BlockKind::Query, &scratch.normed, &mut tape.queries[..asked]);
+            self.project(BlockKind::Query, normed, &mut tape.queries[..asked]);
             self.turn_queries(Turn::Forward, &mut tape.queries[..asked]);
         }
         if !valid.keys {
-            self.project(BlockKind::Key, &scratch.normed, &mut tape.keys);
-            self.turn_keys(Turn::Forward, &mut tape.keys);
+            self.project(BlockKind::Key, normed, keys);
+            self.turn_keys(Turn::Forward, keys);
         }
         if !valid.values {
-            self.project(BlockKind::Value, &scratch.normed, &mut tape.values);
+            self.project(BlockKind::Value, normed, values);
         }
         let probabilities = &mut tape.probabilities[..self.plan.probabilities()];
         if !(valid.queries && valid.keys) {
-            self.plan.attend(&tape.queries[..asked], &tape.keys, probabilities);
+            self.plan.attend(&tape.queries[..asked], keys, probabilities);
         }
         if !(valid.queries && valid.keys && valid.values) {
-            self.plan.mix(probabilities, &tape.values, &mut tape.mixed[..asked]);
+            self.plan.mix(probabilities, values, &mut tape.mixed[..asked]);
         }
     }
 
@@ -210,11 +213,8 @@ impl<R: Real> LayerPass<'_, R> {
         affine(&tape.mlp_normalised[..asked * width], self.norms()[1], normed);
         let slopes = &mut tape.slopes[..asked * config.inner];
         self.project(BlockKind::MlpUp, normed, slopes);
-        let activated = if tape.activated.is_empty() {
-            &mut scratch.activated[..asked * config.inner]
-        } else {
-            &mut tape.activated[..]
-        };
+        let activated = either(&mut tape.activated, &mut scratch.activated);
+        let activated = &mut activated[..asked * config.inner];
         if config.gated() {
             let gate = &mut tape.gate_slopes[..asked * config.inner];
             self.project(BlockKind::MlpGate, normed, gate);

@@ -129,7 +129,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     pub fn descend(self, blocks: &[BlockId], settings: &Steps) -> Result<Descent<R>, Error> {
         let scales = settings.scales(blocks)?;
         let (tape, task, _) = self.acting(blocks)?;
-        steps_on(tape, &task, &scales, settings.horizon)
+        steps_on(tape, &task, &scales, settings)
     }
 
     /// Applies a filter to the residuals as one update of some of the blocks, as

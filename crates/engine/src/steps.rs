@@ -10,7 +10,7 @@ use crate::observe::{TokenTask, finite};
 use crate::ops::dot;
 use crate::passes::PassCount;
 use crate::real::Real;
-use crate::tape::{Tape, write_gradient};
+use crate::tape::{Sequences, Tape, write_gradient};
 use crate::update::Update;
 use fewstep_core::{Block, Filter, Spectrum};
 
@@ -21,6 +21,7 @@ use fewstep_core::{Block, Filter, Spectrum};
 /// | `step_size` | `ρ` | over 0 |
 /// | `horizon` | `T`, the number of steps | from 0 |
 /// | `variances` | what each block's gradient is multiplied with, or 1 | over 0, one per block |
+/// | `query_path` | whether the query is predicted after every step or only after the last | |
 ///
 /// # Examples
 ///
@@ -37,6 +38,9 @@ pub struct Steps {
     pub horizon: usize,
     /// What each block's gradient is multiplied with.
     pub variances: Option<Vec<f64>>,
+    /// Whether the query is predicted after every step, or before the first and after the last
+    /// alone, which is quicker: steps have no need of it.
+    pub query_path: bool,
 }
 
 impl Steps {
@@ -49,7 +53,7 @@ impl Steps {
     /// ```
     #[must_use]
     pub fn new(step_size: f64, horizon: usize) -> Self {
-        Self { step_size, horizon, variances: None }
+        Self { step_size, horizon, variances: None, query_path: true }
     }
 
     /// What the gradient of each block is multiplied with.
@@ -69,7 +73,7 @@ impl Steps {
 pub struct Descent<R = f32> {
     /// Predictions of the leave-one-out prompts.
     pub predictions: Vec<Vec<f64>>,
-    /// Predictions for the query.
+    /// Predictions for the query; without its path, the first and, after any step, the last.
     pub query_predictions: Vec<f64>,
     /// `½ Σ_i (y_i − s_i)²`.
     pub losses: Vec<f64>,
@@ -125,7 +129,7 @@ pub fn descend<R: Real>(
     settings: &Steps,
 ) -> Result<Descent<R>, Error> {
     let scales = settings.scales(blocks)?;
-    steps_on(Tape::of_task(model, task, blocks)?, task, &scales, settings.horizon)
+    steps_on(Tape::of_task(model, task, blocks)?, task, &scales, settings)
 }
 
 /// As [`descend`], on a tape that was run for the blocks; their gradients are multiplied with
@@ -134,7 +138,7 @@ pub(crate) fn steps_on<R: Real>(
     tape: Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
-    horizon: usize,
+    &Steps { horizon, query_path, .. }: &Steps,
 ) -> Result<Descent<R>, Error> {
     let mut tape = tape.of_examples();
     let mut descent = Descent {
@@ -151,24 +155,30 @@ pub(crate) fn steps_on<R: Real>(
         tape.pull_back(&seeds(&residuals))?;
         let decrease = add_gradient(&tape, scales, &mut descent.update, &mut scratch);
         descent.expected_decreases.push(decrease);
-        residuals = descent.record(task, tape.run(&descent.update)?, step_index + 1)?;
+        let steps = step_index + 1;
+        if query_path || steps == horizon {
+            residuals = descent.record(task, tape.run(&descent.update)?, steps)?;
+        } else {
+            let predictions = tape.run_for(Sequences::Examples, &descent.update)?;
+            residuals = descent.record(task, &predictions[..task.examples()], steps)?;
+        }
     }
     descent.passes = tape.passes();
     Ok(descent)
 }
 
 impl<R: Real> Descent<R> {
-    /// Appends predictions and loss; returns the residuals.
+    /// Appends predictions, that of the query if it is there too, and loss; returns the residuals.
     fn record(
         &mut self,
         task: &TokenTask,
         predictions: &[R],
         steps: usize,
     ) -> Result<Vec<f64>, Error> {
-        let (predictions, query) = split(finite(predictions, steps)?);
+        let mut predictions = finite(predictions, steps)?;
+        self.query_predictions.extend(predictions.drain(task.examples()..));
         let residuals = task.residuals(&predictions);
         self.losses.push(0.5 * dot(&residuals, &residuals));
-        self.query_predictions.push(query);
         self.predictions.push(predictions);
         Ok(residuals)
     }

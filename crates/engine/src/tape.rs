@@ -389,17 +389,28 @@ impl<'m, R: Real> Tape<'m, R> {
 
     /// From the stream at the lowest layer to the predictions.
     fn run_upper_layers(&mut self) {
-        self.streams.rows.copy_from_slice(&self.input);
+        self.run_upper_layers_for(Sequences::All);
+    }
+
+    fn run_upper_layers_for(&mut self, sequences: Sequences) {
+        let plans = match (sequences, &self.examples) {
+            (Sequences::Examples, Some(plans)) => plans,
+            _ => &self.plans,
+        };
+        let (width, layout) = (self.model.config().width, &plans.layout);
+        let rows = layout.rows() * width;
+        self.streams.rows[..rows].copy_from_slice(&self.input[..rows]);
         for (index, tape) in self.layers.iter_mut().enumerate() {
             let valid = if index == 0 { self.valid } else { Valid::default() };
             let model = (self.model, self.rotations.as_ref());
-            let pass = self.plans.pass(model, &self.overlay, self.lowest + index);
+            let pass = plans.pass(model, &self.overlay, self.lowest + index);
             run_layer(&pass, &mut self.streams, tape, &mut self.scratch, valid);
         }
-        let normed = &mut self.scratch.gathered;
-        self.readout.run(self.model, &self.streams.asked, normed);
-        self.passes.forward += self.plans.layout.sequences() as u64;
-        self.passes.forward_tokens += self.plans.layout.rows() as u64;
+        let asked = layout.sequences() * width;
+        let normed = &mut self.scratch.gathered[..asked];
+        self.readout.run(self.model, &self.streams.asked[..asked], normed);
+        self.passes.forward += layout.sequences() as u64;
+        self.passes.forward_tokens += layout.rows() as u64;
     }
 
     /// Runs the updated model forward; the model itself stays as it is.
@@ -430,6 +441,15 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn run(&mut self, update: &Update<R>) -> Result<&[R], Error> {
+        self.run_for(Sequences::All, update)
+    }
+
+    /// As [`Tape::run`]; the predictions of other sequences stay as they were.
+    pub(crate) fn run_for(
+        &mut self,
+        sequences: Sequences,
+        update: &Update<R>,
+    ) -> Result<&[R], Error> {
         let moved: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
         if let Some(block) = moved.iter().find(|block| !self.blocks.contains(block)) {
             return Err(Error::BlockNotOnTape { block: block.to_string() });
@@ -457,7 +477,7 @@ impl<'m, R: Real> Tape<'m, R> {
             self.applied = moved;
         }
         self.overlay.set(self.model, update);
-        self.run_upper_layers();
+        self.run_upper_layers_for(sequences);
         Ok(&self.readout.predictions)
     }
 
@@ -640,6 +660,13 @@ impl<'m, R: Real> Tape<'m, R> {
     }
 }
 
+/// Which sequences are run: all, or all but the last, the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequences {
+    All,
+    Examples,
+}
+
 /// The lowest layer of some blocks, or the end of the model, and how far down it must be followed.
 fn reach(blocks: &[BlockId], config: &Config) -> (usize, Depth) {
     let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(config.layers);
@@ -654,12 +681,15 @@ fn run_layer<R: Real>(
     scratch: &mut Scratch<R>,
     valid: Valid,
 ) {
-    pass.attend(&streams.rows, tape, scratch, valid);
+    let width = pass.model.config().width;
+    let stream = &mut streams.rows[..pass.positions.len() * width];
+    pass.attend(stream, tape, scratch, valid);
     match pass.readouts {
-        None => pass.transform(&mut streams.rows, tape, scratch),
+        None => pass.transform(stream, tape, scratch),
         Some(ReadOuts { rows, .. }) => {
-            gather(&streams.rows, rows, pass.model.config().width, &mut streams.asked);
-            pass.transform(&mut streams.asked, tape, scratch);
+            let asked = &mut streams.asked[..rows.len() * width];
+            gather(stream, rows, width, asked);
+            pass.transform(asked, tape, scratch);
         }
     }
 }

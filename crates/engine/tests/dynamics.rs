@@ -254,7 +254,7 @@ fn preconditioned_steps_follow_the_preconditioned_geometry() {
     let seen = observe(&model, &task, &all, KernelForm::Cheapest).unwrap();
     let total = seen.geometry.precondition(&variances).unwrap().total();
     let step_size = 1e-7 / Spectrum::of(total.kernel()).unwrap().eigenvalues()[0];
-    let steps = Steps { step_size, horizon: 2, variances: Some(variances.clone()) };
+    let steps = Steps { variances: Some(variances.clone()), ..Steps::new(step_size, 2) };
     let linear = LinearPath::new(&total, seen.geometry.residuals(), &steps).unwrap();
     let real = descend(&model, &task, &all, &steps).unwrap();
     let moved = real.query_predictions[2] - real.query_predictions[0];
@@ -396,7 +396,7 @@ fn mistakes_are_refused_with_their_numbers() {
     let twice = Error::DuplicateBlock { block: "value.0.0".to_owned() };
     assert_eq!(refuse(&[all[0], all[0]]), twice);
     let steps = |step_size: f64, variances: Option<Vec<f64>>| {
-        descend(&model, &task, &all[..1], &Steps { step_size, horizon: 1, variances })
+        descend(&model, &task, &all[..1], &Steps { variances, ..Steps::new(step_size, 1) })
     };
     for (found, refused) in [(0.0, steps(0.0, None)), (-1.0, steps(1.0, Some(vec![-1.0])))] {
         assert!(matches!(

@@ -116,6 +116,17 @@ impl Tokens {
         LOWEST * (whole_layer(self.shared) + 2 * WIDTH * self.seen)
     }
 
+    /// The same for the leave-one-out prompts alone.
+    fn without_query(&self) -> Self {
+        Self {
+            sequences: self.sequences - 1,
+            all: self.prompts_all,
+            shared: self.prompts,
+            seen: self.prompts_seen,
+            ..*self
+        }
+    }
+
     /// The layers above the lowest one and the read-out. In the last layer no matrix meets a token
     /// but the last of each sequence: queries, the same taken back through the keys' matrix, mixed
     /// inputs through the values', the output; and every head looks at whole inputs twice.
@@ -220,6 +231,12 @@ fn steps_share_both_ways_and_keep_what_does_not_change() {
         let (prepared, _) = count_operations(prepare);
         let steps = Steps::new(1e-3, 4);
         assert_eq!(count_operations(|| prepared.descend(&chosen, &steps)).1, 4 * step);
+        // And the query can wait for the last step.
+        let steps = Steps { query_path: false, ..steps };
+        let prompts = tokens.without_query();
+        let saved = tokens.lowest()[1] + tokens.upper() - prompts.lowest()[1] - prompts.upper();
+        let found = count_operations(|| prepare().descend(&chosen, &steps)).1;
+        assert_eq!(found - count_operations(prepare).1, 4 * step - 3 * saved);
     }
     // Of the tokens of eight leave-one-out prompts and the query's, the tree has fewer.
     let [original, tree] = [Order::Original, Order::Tree].map(|order| {

@@ -190,7 +190,7 @@ impl Session {
         decision: &Decision,
     ) -> Result<(Observation, Outcome), Error> {
         if decision.update != Choice::None {
-            return Ok(prepared.act(decision)?);
+            return Ok(prepared.act_at_once(decision)?);
         }
         let seen = prepared.into_observation();
         let (update, passes) = self.zeros(task, self.blocks[decision.which.selected[0]])?;

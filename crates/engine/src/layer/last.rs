@@ -38,12 +38,13 @@ impl<R: Real> LayerPass<'_, R> {
         let probabilities = &mut tape.probabilities[..self.plan.probabilities()];
         let mixed_inputs = &mut tape.mixed_inputs[..folded];
         if !(valid.queries && valid.keys) {
-            let inputs = &mut scratch.normed;
-            affine(&tape.attention_normalised, self.norms()[0], inputs);
+            let inputs = &mut scratch.normed[..self.positions.len() * self.width()];
+            affine(&tape.attention_normalised[..inputs.len()], self.norms()[0], inputs);
             let queries = &mut tape.queries[..asked];
             if !valid.queries {
-                gather(inputs, readouts.rows, self.width(), &mut scratch.gathered);
-                self.project(BlockKind::Query, &scratch.gathered, queries);
+                let gathered = &mut scratch.gathered[..readouts.rows.len() * self.width()];
+                gather(inputs, readouts.rows, self.width(), gathered);
+                self.project(BlockKind::Query, gathered, queries);
                 self.turn_queries(Turn::Forward, queries);
             }
             if self.rotations.is_none() {
@@ -55,11 +56,12 @@ impl<R: Real> LayerPass<'_, R> {
                 });
                 readouts.folded.attend(asking, inputs, probabilities);
             } else {
+                let keys = &mut tape.keys[..self.key_values()];
                 if !valid.keys {
-                    self.project(BlockKind::Key, inputs, &mut tape.keys);
-                    self.turn_keys(Turn::Forward, &mut tape.keys);
+                    self.project(BlockKind::Key, inputs, keys);
+                    self.turn_keys(Turn::Forward, keys);
                 }
-                self.plan.attend(queries, &tape.keys, probabilities);
+                self.plan.attend(queries, keys, probabilities);
             }
             readouts.folded.mix(probabilities, inputs, mixed_inputs);
         }

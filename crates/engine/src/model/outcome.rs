@@ -39,12 +39,14 @@ pub struct Outcome {
     pub icl: f64,
     /// The prediction for the query under the update.
     pub adapted: f64,
-    /// The prediction for the query after `0, 1, …` steps; under an update that is applied at
-    /// once, before and after it.
+    /// The prediction for the query after `0, 1, …` steps; of an update that is applied at once,
+    /// or steps whose path was not asked for, before and after.
     pub query_path: Vec<f64>,
-    /// The predictions of the leave-one-out prompts at the same points.
+    /// The predictions of the leave-one-out prompts after `0, 1, …` steps, or before and after an
+    /// update that is applied at once.
     pub prompt_path: Vec<Vec<f64>>,
-    /// The prediction for the query at the same points if predictions were linear in the weights.
+    /// The prediction for the query where [`Outcome::query_path`] has it, if predictions were
+    /// linear in the weights.
     pub linear_path: Vec<f64>,
     /// How far the predictions of the leave-one-out prompts were from the linear picture after
     /// each real step; empty if no step was taken.
@@ -107,7 +109,7 @@ impl Model {
         let task = self.read(task)?;
         check_size(&task, decision)?;
         let tape = Tape::of_task(&self.network, &task, &selected_blocks(decision)?)?;
-        carry_out(tape, &task, decision)
+        carry_out(tape, &task, decision, true)
     }
 }
 
@@ -142,9 +144,31 @@ impl Prepared<'_> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn act(self, decision: &Decision) -> Result<(Observation, Outcome), Error> {
+        self.carry_out(decision, true)
+    }
+
+    /// As [`Prepared::act`], without predicting the query on the way, which is quicker: of its
+    /// paths there are the first and the last point.
+    ///
+    /// # Errors
+    ///
+    /// As [`Prepared::act`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Prepared::act`].
+    pub fn act_at_once(self, decision: &Decision) -> Result<(Observation, Outcome), Error> {
+        self.carry_out(decision, false)
+    }
+
+    fn carry_out(
+        self,
+        decision: &Decision,
+        query_path: bool,
+    ) -> Result<(Observation, Outcome), Error> {
         let (tape, task, observation) = self.acting(&selected_blocks(decision)?)?;
         check_size(&task, decision)?;
-        Ok((observation, carry_out(tape, &task, decision)?))
+        Ok((observation, carry_out(tape, &task, decision, query_path)?))
     }
 }
 
@@ -158,11 +182,17 @@ fn check_size(task: &TokenTask, decision: &Decision) -> Result<(), Error> {
 }
 
 /// Carries out a decision on a tape that was run for its blocks.
-fn carry_out(tape: Tape<'_>, task: &TokenTask, decision: &Decision) -> Result<Outcome, Error> {
-    let steps = |horizon| Steps::new(decision.how_far.step_size, horizon);
+fn carry_out(
+    tape: Tape<'_>,
+    task: &TokenTask,
+    decision: &Decision,
+    query_path: bool,
+) -> Result<Outcome, Error> {
+    let steps =
+        |horizon| Steps { query_path, ..Steps::new(decision.how_far.step_size, horizon) };
     let descend = |tape: Tape<'_>, steps: &Steps| {
         let scales = steps.scales(tape.blocks())?;
-        Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps.horizon)?))
+        Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps)?))
     };
     match &decision.update {
         Choice::None => {
@@ -174,8 +204,11 @@ fn carry_out(tape: Tape<'_>, task: &TokenTask, decision: &Decision) -> Result<Ou
             let outcome = descend(tape, &steps)?;
             let residuals = task.residuals(&outcome.prompt_path[0]);
             let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
-            let corrections = linear.query_corrections.iter();
-            let linear_path = corrections.map(|change| outcome.icl + change).collect();
+            let mut linear_path: Vec<f64> =
+                linear.query_corrections.iter().map(|change| outcome.icl + change).collect();
+            if !query_path && linear_path.len() > 1 {
+                linear_path.drain(1..linear_path.len() - 1);
+            }
             let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;
             Ok(Outcome { linear_path, departures, ..outcome })
         }

@@ -38,15 +38,19 @@ impl<R: Real> Readout<R> {
         }
     }
 
-    /// `stream` and `normed` are `[sequences, width]`.
+    /// `stream` and `normed` are `[sequences, width]`, for the first so many sequences.
     pub(super) fn run(&mut self, model: &Network<R>, stream: &[R], normed: &mut [R]) {
         let (width, labels) = (model.config().width, self.values.len());
-        let sequences = self.predictions.len();
-        let kept = Normalised { normalised: &mut self.normalised, inverse: &mut self.inverse };
+        let sequences = stream.len() / width;
+        let kept = Normalised {
+            normalised: &mut self.normalised[..stream.len()],
+            inverse: &mut self.inverse[..sequences],
+        };
         let kind = (model.config().norm_kind(), width);
         normalise(stream, kind, R::of(model.config().norm_epsilon), kept);
-        affine(&self.normalised, &model.final_norm, normed);
-        let target = ViewMut::new(&mut self.probabilities, sequences, labels);
+        affine(&self.normalised[..stream.len()], &model.final_norm, normed);
+        let logits = &mut self.probabilities[..sequences * labels];
+        let target = ViewMut::new(logits, sequences, labels);
         let embedding = View::new(&self.embedding, labels, width).transposed();
         product(Write::Over, target, View::new(normed, sequences, width), embedding, R::ONE);
         let logits = self.probabilities.chunks_exact_mut(labels);

@@ -134,7 +134,8 @@ impl Case {
     }
 
     pub(super) fn settings(&self) -> Steps {
-        Steps::new(self.step_size, self.steps)
+        // PyTorch predicts the query after the last step, too.
+        Steps { query_path: false, ..Steps::new(self.step_size, self.steps) }
     }
 
     /// The same with another number of steps.

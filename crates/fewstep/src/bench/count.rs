@@ -132,11 +132,13 @@ impl Formulas {
         let gradients =
             (self.updated() - 1.0) * 2.0 * seeded.rows * self.width * self.key_values
                 + 2.0 * seeded.sequences * self.width * self.attention;
-        let step = self.adjoint(&seeded) + gradients + self.forward_again(&shared);
+        let step = self.adjoint(&seeded) + gradients + self.forward_again(&seeded);
         let steps = case.steps() as f64;
+        // The query is predicted after the last.
+        let query_too = self.forward_again(&shared) - self.forward_again(&seeded);
         let prompts = self.plain_pass(&Rows::separate(prompts));
         let query = self.plain_forward(&Rows::separate(query));
-        Operations { done: steps * step, plain: steps * prompts + query }
+        Operations { done: steps * step + query_too, plain: steps * prompts + query }
     }
 
     /// Predictions of further queries.
@@ -353,9 +355,10 @@ mod tests {
             assert!(same(seen.forward_tokens as f64, shared.rows), "{work}");
             assert!(same(seen.backward_tokens as f64, apart.rows), "{work}");
             let steps = prepared.descend(&blocks, &case.settings()).unwrap().passes;
-            assert!(same(steps.forward_tokens as f64, 8.0 * shared.rows), "{work}");
             let seeded = Rows::shared(&sequences[..case.task().unwrap().examples()]);
             assert!(seeded.rows < shared.rows);
+            let forward = 7.0 * seeded.rows + shared.rows;
+            assert!(same(steps.forward_tokens as f64, forward), "{work}");
             assert!(same(steps.backward_tokens as f64, 8.0 * seeded.rows), "{work}");
         }
     }

@@ -34,6 +34,7 @@ pub mod figure;
 pub mod out;
 pub mod pretraining;
 pub mod report;
+pub mod reproduce;
 mod session;
 pub mod stream;
 pub mod tasks;

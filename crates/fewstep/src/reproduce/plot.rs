@@ -214,7 +214,8 @@ impl Plot {
     #[must_use]
     pub fn svg(&self) -> String {
         let y = Scale::of(&self.y, self.extent(Point::span));
-        let widest = y.ticks(6).iter().map(|(_, label)| width(label, LETTERS)).fold(0.0, f64::max);
+        let widest =
+            y.ticks(6).iter().map(|(_, label)| width(label, LETTERS)).fold(0.0, f64::max);
         let y_lines = wrap(&self.y.label, HEIGHT, LETTERS);
         let left = 8.0 + LINE * y_lines.len() as f64 + widest + 8.0;
         let right = WIDTH - 14.0;
@@ -315,8 +316,10 @@ fn push_labels(svg: &mut String, area: &Area, x_lines: &[String], y_lines: &[Str
     for (line, count) in x_lines.iter().zip(1_u8..) {
         let y = area.bottom + 20.0 + LINE * f64::from(count);
         let line = escape(line);
-        let _ =
-            write!(svg, "<text x=\"{middle:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{line}</text>");
+        let _ = write!(
+            svg,
+            "<text x=\"{middle:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{line}</text>"
+        );
     }
     let middle = (area.top + area.bottom) / 2.0;
     for (line, count) in y_lines.iter().zip(1_u8..) {
@@ -340,7 +343,9 @@ fn wrap(text: &str, most: f64, letters: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if width(line, letters) + width(word, letters) + 0.6 * letters <= most => {
+            Some(line)
+                if width(line, letters) + width(word, letters) + 0.6 * letters <= most =>
+            {
                 line.push(' ');
                 line.push_str(word);
             }

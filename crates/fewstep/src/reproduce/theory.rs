@@ -11,6 +11,7 @@ mod findings;
 mod gap;
 mod pac_bayes;
 mod plain;
+mod priors;
 mod spectra;
 mod subspace;
 
@@ -86,8 +87,9 @@ pub fn theory(
         }));
     }
     type Part = fn(&TheorySettings, &mut Findings) -> Result<(), Error>;
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 7] = [
         ("Bayes gap and filters", gap::examine),
+        ("other priors", priors::examine),
         ("evidence", evidence::examine),
         ("PAC-Bayes coverage", pac_bayes::examine),
         ("update directions", subspace::examine),

@@ -16,13 +16,16 @@ impl Scale {
         let place = |value: f64| if axis.log { value.log10() } else { value };
         let fits = |place: &f64| place.is_finite();
         let given = axis.range.map(|(low, high)| (place(low), place(high)));
-        if let Some((low, high)) = given.filter(|(low, high)| fits(low) && fits(high) && low < high)
+        if let Some((low, high)) =
+            given.filter(|(low, high)| fits(low) && fits(high) && low < high)
         {
             return Self { low, high, log: axis.log };
         }
         let places = || values.iter().map(|&value| place(value)).filter(fits);
         let (low, high) = places()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
+                (low.min(at), high.max(at))
+            });
         if low > high {
             return Self { low: 0.0, high: 1.0, log: axis.log };
         }
@@ -73,13 +76,15 @@ impl Scale {
             _ => &[1.0, 2.0, 3.0, 5.0, 7.0],
         };
         let every = (decades / f64::from(most.max(1))).ceil().max(1.0);
+        // All as decimals, or all as powers.
+        let plain = self.low > -3.5 && self.high < 4.5;
         let mut ticks = Vec::new();
         let mut power = (self.low / every).floor() * every;
         while power <= self.high && ticks.len() < 40 {
             for &factor in factors {
                 let value = factor * 10.0_f64.powf(power);
                 if self.at(value).is_some_and(|at| (-1e-9..=1.0 + 1e-9).contains(&at)) {
-                    ticks.push((value, power_label(factor, power)));
+                    ticks.push((value, power_label(factor, power, plain)));
                 }
             }
             power += every;
@@ -104,11 +109,13 @@ fn even_label(value: f64, step: f64, largest: f64) -> String {
 
 /// How many digits behind the point a step of 1, 2 or 5 times a power of ten needs.
 fn decimals(step: f64) -> usize {
-    (0_u8..15).find(|&digits| step * 10.0_f64.powi(i32::from(digits)) > 0.999).map_or(15, usize::from)
+    (0_u8..15)
+        .find(|&digits| step * 10.0_f64.powi(i32::from(digits)) > 0.999)
+        .map_or(15, usize::from)
 }
 
-fn power_label(factor: f64, power: f64) -> String {
-    match (-2.5..=3.5).contains(&power) {
+fn power_label(factor: f64, power: f64, plain: bool) -> String {
+    match plain {
         true => {
             let digits = decimals(10.0_f64.powf(power));
             format!("{:.digits$}", factor * 10.0_f64.powf(power))
@@ -125,9 +132,8 @@ fn superscript(number: f64) -> String {
         '1' => '¹',
         '2' => '²',
         '3' => '³',
-        '0' | '4'..='9' => {
-            char::from_u32('⁰' as u32 + (c as u32 - '0' as u32)).expect("raised digits are in a row")
-        }
+        '0' | '4'..='9' => char::from_u32('⁰' as u32 + (c as u32 - '0' as u32))
+            .expect("raised digits are in a row"),
         other => other,
     };
     format!("{number:.0}").chars().map(raised).collect()

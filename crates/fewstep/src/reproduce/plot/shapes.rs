@@ -149,7 +149,8 @@ impl Area {
 
     /// A mark with its error bar.
     fn push_point(&self, svg: &mut String, point: &Point, group: usize) {
-        let Some(place) = self.place(point.x, point.y).filter(|place| self.holds(*place)) else {
+        let Some(place) = self.place(point.x, point.y).filter(|place| self.holds(*place))
+        else {
             return;
         };
         if point.error.is_some_and(|error| error.is_finite() && error > 0.0) {
@@ -212,19 +213,23 @@ fn dash(group: usize) -> String {
     }
 }
 
-/// A mark whose shape says the group: full, then open ones.
+/// A mark whose shape says the group: full and open ones in turn, so that two can be seen in one
+/// place.
 fn push_mark(svg: &mut String, (x, y): Place, group: usize) {
-    let path = match group % 6 {
-        0 => format!("M{:.1} {y:.1}a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0Z", x - 3.6),
-        1 => format!("M{:.1} {:.1}h6.6v6.6h-6.6Z", x - 3.3, y - 3.3),
-        2 => format!("M{x:.1} {:.1}l4.2 7.2h-8.4Z", y - 4.6),
-        3 => format!("M{x:.1} {:.1}l4.4 4.4l-4.4 4.4l-4.4 -4.4Z", y - 4.4),
-        4 => format!("M{:.1} {:.1}l7 7m0 -7l-7 7", x - 3.5, y - 3.5),
-        _ => format!("M{:.1} {y:.1}h8m-4 -4v8", x - 4.0),
+    let (path, full) = match group % 6 {
+        0 => {
+            (format!("M{:.1} {y:.1}a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0Z", x - 3.2), true)
+        }
+        1 => (format!("M{:.1} {:.1}h8.4v8.4h-8.4Z", x - 4.2, y - 4.2), false),
+        2 => (format!("M{x:.1} {:.1}l4.2 7.2h-8.4Z", y - 4.6), true),
+        3 => (format!("M{x:.1} {:.1}l5.2 5.2l-5.2 5.2l-5.2 -5.2Z", y - 5.2), false),
+        4 => (format!("M{:.1} {:.1}l7 7m0 -7l-7 7", x - 3.5, y - 3.5), false),
+        _ => (format!("M{:.1} {y:.1}h8m-4 -4v8", x - 4.0), false),
     };
+    let fill = if full { "currentColor" } else { "none" };
     let _ = write!(
         svg,
-        "<path d=\"{path}\" fill=\"currentColor\" stroke=\"currentColor\" stroke-width=\"1.2\"/>"
+        "<path d=\"{path}\" fill=\"{fill}\" stroke=\"currentColor\" stroke-width=\"1.5\"/>"
     );
 }
 

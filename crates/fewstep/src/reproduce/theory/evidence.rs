@@ -3,9 +3,12 @@
 use super::super::document::{Figure, Verdict};
 use super::super::plot::{Axis, Plot, Point, Series, Style};
 use super::TheorySettings;
-use super::findings::Findings;
+use super::findings::{FAR, Findings, number};
 use super::gap::STEP;
-use super::plain::{Rows, World, dot, eliminate, multiply, norm, shifted, solve, subtract};
+use super::plain::{
+    Rows, World, dot, eliminate, multiply, norm, random_kernel, shifted, solve, subtract,
+};
+use crate::assessment::Mean;
 use crate::error::Error;
 use fewstep_core::pac_bayes::{
     EvidenceFamily, PacBayes, Reference, variance_mismatch, variance_mismatch_floor,
@@ -82,13 +85,18 @@ fn criteria(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
         let literal = Literal::new(&kernel, step.get(), variance);
         let known = Noise::Fixed(variance);
         let by_fixed = evidence_curve(&spectrum, &residuals, step, known, LONGEST)?;
-        let by_profiled = evidence_curve(&spectrum, &residuals, step, Noise::Profiled, LONGEST)?;
+        let by_profiled =
+            evidence_curve(&spectrum, &residuals, step, Noise::Profiled, LONGEST)?;
         let forms = literal.quadratic_forms(&residuals, LONGEST);
         let all = literal.evidence(&residuals, LONGEST);
         for (horizon, form) in forms.iter().enumerate() {
             let (charge, fit) = (literal.charge(horizon), form / 10.0);
             let scale = 1.0 + charge + fit / variance + variance.ln().abs();
-            fixed.push((charge + fit / variance, 2.0 * by_fixed[horizon] - variance.ln(), scale));
+            fixed.push((
+                charge + fit / variance,
+                2.0 * by_fixed[horizon] - variance.ln(),
+                scale,
+            ));
             let scale = 1.0 + charge + fit.ln().abs();
             profiled.push((charge + fit.ln(), 2.0 * by_profiled[horizon] - 1.0, scale));
             sec_7.push((all[horizon], by_fixed[horizon], scale));
@@ -96,8 +104,15 @@ fn criteria(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
     }
     found.identity("Sec. 7: evidence by elimination, and by modes", &sec_7, ROUNDING);
     found.identity("App. I, fixed σ: the criterion, and 2ℓ_T − log σ²", &fixed, ROUNDING);
-    found.identity("App. I, σ by maximum likelihood: the criterion, and 2ℓ_T − 1", &profiled, ROUNDING);
-    found.conclude("The criteria of App. I choose the T of largest evidence of Sec. 7", "the same minimiser");
+    found.identity(
+        "App. I, σ by maximum likelihood: the criterion, and 2ℓ_T − 1",
+        &profiled,
+        ROUNDING,
+    );
+    found.conclude(
+        "The criteria of App. I choose the T of largest evidence of Sec. 7",
+        "the same minimiser",
+    );
     Ok(())
 }
 
@@ -118,9 +133,17 @@ fn gate(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
         let falls = at(small)? < at(0.0)?;
         // Where the optimum is nearer to 0 than that step, both answers are right.
         let clear = (evidence.gate() - 1.0).abs() > 0.02;
-        disagree.push((f64::from(u8::from(clear && falls != (evidence.gate() > 1.0))), 0.0, 1.0));
+        disagree.push((
+            f64::from(u8::from(clear && falls != (evidence.gate() > 1.0))),
+            0.0,
+            1.0,
+        ));
     }
-    found.identity("Gate (closed form): evidence falls with the first bit of a step if it is over 1", &disagree, 0.0);
+    found.identity(
+        "Gate (closed form): evidence falls with the first bit of a step if it is over 1",
+        &disagree,
+        0.0,
+    );
     found.conclude("Whether evidence asks for any step follows from one ratio (convexity of the criteria of App. I)", "no exception");
     Ok(())
 }
@@ -164,7 +187,10 @@ fn transfer(
     }
     found.bound("Lem. E.16: gap on the prompt over 4σ² KL/n, 120 prompts, T = 0 to 30", &pairs);
     simulated_gap(settings, rng, found)?;
-    found.conclude("Evidence controls the Bayes gap (Lems. E.15 and E.16)", "gap at most 4σ² KL/n");
+    found.conclude(
+        "Evidence controls the Bayes gap (Lems. E.15 and E.16)",
+        "gap at most 4σ² KL/n",
+    );
     found.figures.push(transfer_figure(series));
     Ok(())
 }
@@ -198,76 +224,113 @@ fn simulated_gap(
 
 fn transfer_figure(mut series: Vec<Series>) -> Figure {
     let ends = series.iter().flat_map(|series| &series.points).map(|point| point.x);
-    let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
+    let (low, high) =
+        ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
     let points = vec![Point::new(low, low), Point::new(high, high)];
     series.push(Series { name: "bound".to_owned(), points, style: Style::Line });
     let plot = Plot {
         title: "Bayes gap against what evidence promises".to_owned(),
-        x: Axis::new("4 KL/n: distance of the evidence from the truth").log(),
+        x: Axis::new("4 KL/n, distance of evidence from truth").log(),
         y: Axis::new("Bayes gap on the prompt, over σ²").log(),
         series,
     };
     Figure {
         name: "evidence-gap".to_owned(),
-        caption: "Lem. E.16: the Bayes gap per example of T = 0, 5, …, 30 steps, over σ², against 4 \
+        caption:
+            "Lem. E.16: the Bayes gap per example of T = 0, 5, …, 30 steps, over σ², against 4 \
                   KL/n, which bounds it; six prompts for each ratio of noise to signal."
-            .to_owned(),
-        alternative: "A cloud of points that lies below the diagonal, which is the bound, and closer \
+                .to_owned(),
+        alternative:
+            "A cloud of points that lies below the diagonal, which is the bound, and closer \
                       to it where the noise is large."
-            .to_owned(),
+                .to_owned(),
         svg: plot.svg(),
     }
 }
 
-/// Thm. E.19: the gap of the horizon of largest evidence vanishes as prompts grow.
+/// Thm. E.19 where it is well specified: the gap of the horizon of largest evidence vanishes.
 fn vanishing(
     settings: &TheorySettings,
     rng: &mut Rng,
     found: &mut Findings,
 ) -> Result<(), Error> {
-    let horizons: Vec<u32> = (0..=LONGEST).collect();
     let confidence = 0.9;
     let mut means = Vec::new();
-    for examples in [10, 40, 160] {
-        let world = World::new(rng, examples, 16);
-        let kernel = world.kernel();
-        let spectrum = Spectrum::of(&kernel)?;
-        let step = StepSize::fraction(STEP, &spectrum)?;
-        let family = EvidenceFamily::new(&spectrum, step, world.noise, &horizons)?;
-        let truth =
-            Reference::Benchmark { signal_variance: world.signal, noise_variance: world.noise };
-        let bounds = PacBayes::new(&family, truth)?;
-        let comparator = best(&bounds.population_risks());
-        let bound = bounds.vanishing_gap(horizons[comparator], confidence)?.bound;
-        let benchmark = Benchmark::new(world.signal, world.noise)?;
-        let gaps: Vec<f64> = horizons
-            .iter()
-            .map(|&horizon| prompt_gap(&spectrum, &GradientDescent { step, horizon }, &benchmark))
-            .map(|gap| gap / examples as f64)
-            .collect();
-        let literal = Literal::new(&kernel, step.get(), world.noise);
-        let draws = settings.draws / 10;
-        let mut outside = 0;
-        let mut total = 0.0;
-        for _ in 0..draws {
-            let evidence = literal.evidence(&world.draw(rng).residuals, LONGEST);
-            let gap = gaps[best(&evidence)];
-            outside += usize::from(gap > bound);
-            total += gap / draws as f64;
-        }
-        let statement = format!("Thm. E.19: gap of the chosen T over the bound, n = {examples}");
-        found.frequency(&statement, 1.0 - confidence, outside, draws);
-        means.push(total);
+    for (examples, draws) in
+        [(10, settings.draws / 10), (40, settings.draws / 10), (160, settings.draws / 40)]
+    {
+        let chosen = ChosenGaps::simulate(examples, draws, confidence, rng)?;
+        let statement =
+            format!("Thm. E.19: gap of the chosen T over the bound, n = {examples}");
+        found.frequency(&statement, 1.0 - confidence, chosen.outside, draws);
+        means.push(Mean::of(&chosen.gaps));
     }
-    found.conclude("With high probability the gap of the chosen T is within four terms (Thm. E.19)", "failures at most 0.1");
-    let falls = means[2] < means[1] && means[1] < means[0];
+    found.conclude(
+        "With high probability the gap of the chosen T is within four terms (Thm. E.19)",
+        "failures at most 0.1",
+    );
+    let apart = |a: Mean, b: Mean| (a.mean - b.mean) / a.error.hypot(b.error);
+    let least = apart(means[0], means[1]).min(apart(means[1], means[2]));
     found.conclude_with(
-        "The normalised gap of the chosen T vanishes as the prompt grows (Thm. E.19)",
+        "The normalised gap of the chosen T vanishes as the prompt grows, where one T is right (Thm. \
+         E.19)",
         "falls with n",
-        &format!("{:.4}, {:.4} and {:.4} for 10, 40 and 160 examples", means[0], means[1], means[2]),
-        if falls { Verdict::Held } else { Verdict::NotHeld },
+        &format!(
+            "{}, {} and {} of the noise variance for 10, 40 and 160 examples",
+            number(means[0].mean),
+            number(means[1].mean),
+            number(means[2].mean)
+        ),
+        match least {
+            least if least > FAR => Verdict::Held,
+            least if least < -FAR => Verdict::NotHeld,
+            _ => Verdict::Undecided,
+        },
     );
     Ok(())
+}
+
+/// Gaps of the horizons that evidence chooses where 8 steps are right, over the noise variance.
+struct ChosenGaps {
+    gaps: Vec<f64>,
+    /// How many are over the bound of Thm. E.19.
+    outside: usize,
+}
+
+impl ChosenGaps {
+    fn simulate(
+        examples: usize,
+        draws: usize,
+        confidence: f64,
+        rng: &mut Rng,
+    ) -> Result<Self, Error> {
+        let kernel = random_kernel(rng, examples, 2 * examples);
+        let spectrum = Spectrum::of(&kernel)?;
+        let step = StepSize::fraction(STEP, &spectrum)?;
+        let horizons: Vec<u32> = (0..=LONGEST).collect();
+        let family = EvidenceFamily::new(&spectrum, step, 1.0, &horizons)?;
+        let bounds = PacBayes::new(&family, Reference::Horizon(8))?;
+        let bound = bounds.vanishing_gap(8, confidence)?.bound;
+        // Σ_8 = (I − ρK)⁻⁸, mode by mode; its Bayes fit keeps 1 − (1 − ρλ)⁸.
+        let kept: Vec<f64> =
+            spectrum.eigenvalues().iter().map(|value| 1.0 - step.get() * value).collect();
+        let gap_of = |horizon: i32| {
+            let mode = |kept: &f64| (kept.powi(8) - kept.powi(horizon)).powi(2) / kept.powi(8);
+            kept.iter().map(mode).sum::<f64>() / examples as f64
+        };
+        let literal = Literal::new(&kernel, step.get(), 1.0);
+        let mut chosen = Self { gaps: Vec::with_capacity(draws), outside: 0 };
+        for _ in 0..draws {
+            let amounts: Vec<f64> =
+                kept.iter().map(|kept| rng.normal() * kept.powi(-4)).collect();
+            let evidence = literal.evidence(&spectrum.rotate_back(&amounts)?, LONGEST);
+            let horizon = i32::try_from(best(&evidence)).expect("there are 31 candidates");
+            let gap = gap_of(horizon);
+            chosen.outside += usize::from(gap > bound);
+            chosen.gaps.push(gap);
+        }
+        Ok(chosen)
+    }
 }
 
 /// Where a curve is lowest; of equals the first.

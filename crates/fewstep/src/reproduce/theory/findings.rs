@@ -79,16 +79,22 @@ impl Findings {
 
     /// Two routes to one quantity: pairs of what both give, and the size to which their
     /// difference is compared; `allowed` is what rounding may do.
-    pub(super) fn identity(&mut self, statement: &str, pairs: &[(f64, f64, f64)], allowed: f64) {
+    pub(super) fn identity(
+        &mut self,
+        statement: &str,
+        pairs: &[(f64, f64, f64)],
+        allowed: f64,
+    ) {
         let apart = |&(a, b, scale): &(f64, f64, f64)| match (a - b).abs() {
             0.0 => 0.0,
             apart => apart / scale,
         };
         // A deviation that is no number is the largest.
-        let larger = |most: f64, next: f64| if next > most || next.is_nan() { next } else { most };
+        let larger =
+            |most: f64, next: f64| if next > most || next.is_nan() { next } else { most };
         let largest = pairs.iter().map(apart).fold(0.0, larger);
         let verdict = if largest <= allowed { Verdict::Held } else { Verdict::NotHeld };
-        let cells = [pairs.len().to_string(), format!("{largest:.1e}"), format!("{allowed:.0e}")];
+        let cells = [pairs.len().to_string(), number(largest), number(allowed)];
         self.identities.push(std::iter::once(statement.to_owned()).chain(cells).collect());
         self.open.push(Row::Identity(largest, verdict));
     }
@@ -99,13 +105,13 @@ impl Findings {
             0.0 => 0.0,
             measured => measured / bound,
         };
-        let larger = |most: f64, next: f64| if next > most || next.is_nan() { next } else { most };
+        let larger =
+            |most: f64, next: f64| if next > most || next.is_nan() { next } else { most };
         let largest = pairs.iter().map(ratio).fold(0.0, larger);
         // Where a bound is attained, rounding decides.
         let verdict = if largest <= 1.0 + 1e-9 { Verdict::Held } else { Verdict::NotHeld };
-        let measured = format!("{} (largest of {})", number(largest), pairs.len());
-        let none = "–".to_owned();
-        let row = [statement.to_owned(), "1".to_owned(), measured, none.clone(), none];
+        let (count, none) = (pairs.len().to_string(), "–".to_owned());
+        let row = [statement.to_owned(), "1".to_owned(), number(largest), count, none];
         self.bounds.push(row.to_vec());
         self.open.push(Row::Ratio(largest, verdict));
     }
@@ -130,7 +136,7 @@ impl Findings {
             statement.to_owned(),
             number(allowed),
             number(share),
-            number(error),
+            draws.to_string(),
             format!("{distance:+.1}").replace('-', "−"),
         ]);
         self.open.push(Row::Frequency(share, allowed, verdict));
@@ -168,10 +174,9 @@ impl Findings {
             rows,
         };
         let distance = "distance (standard errors)";
-        let means =
-            ["statement", "predicted", "measured", "standard error of the measurement", distance];
+        let means = ["statement", "predicted", "measured", "standard error", distance];
         let bounds =
-            ["statement", "allowed at most", "measured", "standard error if it were the bound", distance];
+            ["statement", "allowed at most", "measured", "comparisons or draws", distance];
         Section {
             title: "Theory: the paper's statements, simulated".to_owned(),
             text: vec![
@@ -192,12 +197,17 @@ impl Findings {
                 table(
                     "Identities, computed by two routes: largest difference relative to the size of \
                      the terms",
-                    &["statement", "comparisons", "largest relative deviation", "allowed for rounding"],
+                    &[
+                        "statement",
+                        "comparisons",
+                        "largest relative deviation",
+                        "allowed for rounding",
+                    ],
                     self.identities,
                 ),
                 table(
-                    "Bounds: shares of a bound that were reached (1 is the bound), and how often a \
-                     bound with a confidence failed",
+                    "Bounds: the largest ratio to a bound, and how often a bound with a confidence \
+                     failed",
                     &bounds,
                     self.bounds,
                 ),
@@ -239,19 +249,34 @@ fn summary(rows: &[Row]) -> String {
         Row::Identity(deviation, _) => Some(*deviation),
         _ => None,
     }) {
-        parts.push(format!("two routes at most {most:.0e} apart"));
+        parts.push(match most {
+            0.0 => "two routes without any difference".to_owned(),
+            most => {
+                format!("two routes at most {} apart, relative to their size", number(most))
+            }
+        });
     }
     if let Some((_, most)) = largest(|row| match row {
         Row::Ratio(ratio, _) => Some(*ratio),
         _ => None,
     }) {
-        parts.push(format!("at most {} of the bound", number(most)));
+        parts.push(format!("ratios of at most {} where 1 is the bound", number(most)));
     }
-    for row in rows {
-        if let Row::Frequency(share, allowed, _) = row {
-            let (share, allowed) = (number(*share), number(*allowed));
-            parts.push(format!("failures with frequency {share} where {allowed} is allowed"));
-        }
+    let frequencies = || {
+        rows.iter().filter_map(|row| match row {
+            Row::Frequency(share, allowed, _) => Some((*share, *allowed)),
+            _ => None,
+        })
+    };
+    let worst = frequencies().max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+    if let Some((share, allowed)) = worst {
+        let (share, allowed) = (number(share), number(allowed));
+        parts.push(match frequencies().count() {
+            1 => format!("failures with frequency {share} where {allowed} is allowed"),
+            count => format!(
+                "{count} frequencies of failure, the worst {share} where {allowed} is allowed"
+            ),
+        });
     }
     parts.join("; ")
 }
@@ -266,12 +291,18 @@ pub(super) fn number(value: f64) -> String {
     let text = match value.abs() {
         0.0 => "0".to_owned(),
         size if !(1e-3..1e5).contains(&size) => format!("{value:.2e}"),
-        size if size < 1.0 => format!("{value:.4}"),
+        // Probabilities and the like are written as they are said.
+        size if size < 1.0 => trimmed(&format!("{value:.4}")),
         size if size < 10.0 => format!("{value:.3}"),
         size if size < 100.0 => format!("{value:.2}"),
         _ => format!("{value:.0}"),
     };
     text.replace('-', "−")
+}
+
+/// A decimal without its last zeros.
+fn trimmed(decimal: &str) -> String {
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -295,7 +326,10 @@ mod tests {
         assert_eq!(verdict_of(|found| found.mean("m", 1.0, &[0.0, 2.0])), Verdict::Undecided);
 
         let often = |happened| verdict_of(|found| found.frequency("f", 0.1, happened, 900));
-        assert_eq!([90, 91, 127].map(often), [Verdict::Held, Verdict::Undecided, Verdict::NotHeld]);
+        assert_eq!(
+            [90, 91, 127].map(often),
+            [Verdict::Held, Verdict::Undecided, Verdict::NotHeld]
+        );
     }
 
     #[test]

@@ -158,3 +158,9 @@ pub(super) fn solve(a: &Rows, b: &Rows) -> Rows {
 pub(super) fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
     (0..count).map(|_| rng.normal()).collect()
 }
+
+/// `XXᵀ/d` with independent normal entries.
+pub(super) fn random_kernel(rng: &mut Rng, examples: usize, features: usize) -> Rows {
+    let x: Rows = (0..examples).map(|_| normals(rng, features)).collect();
+    x.iter().map(|a| x.iter().map(|b| dot(a, b) / features as f64).collect()).collect()
+}

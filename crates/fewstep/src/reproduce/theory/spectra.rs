@@ -4,7 +4,7 @@ use super::super::document::Figure;
 use super::super::plot::{Axis, Plot, Point, Series, Style};
 use super::TheorySettings;
 use super::findings::Findings;
-use super::plain::{Rows, dot, normals};
+use super::plain::random_kernel;
 use crate::assessment::Mean;
 use crate::error::Error;
 use fewstep_core::flow::{
@@ -34,7 +34,11 @@ pub(super) fn examine(settings: &TheorySettings, found: &mut Findings) -> Result
 }
 
 /// Prop. G.1, Lems. G.2 and G.5, Prop. G.6.
-fn flow_itself(settings: &TheorySettings, rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
+fn flow_itself(
+    settings: &TheorySettings,
+    rng: &mut Rng,
+    found: &mut Findings,
+) -> Result<(), Error> {
     let (mut filters, mut times, mut ahead) = (Vec::new(), Vec::new(), Vec::new());
     let spectrum = Spectrum::of(&[vec![4.0]])?;
     for eigenvalue in [0.01, 0.3, 1.0, 4.0] {
@@ -48,21 +52,27 @@ fn flow_itself(settings: &TheorySettings, rng: &mut Rng, found: &mut Findings) -
         }
         for (fraction, horizon) in [(0.1, 1), (0.1, 30), (0.5, 4), (0.9, 2)] {
             let step = StepSize::fraction(fraction, &spectrum)?;
-            let steps = (0..horizon).fold(0.0, |fit, _| fit + step.get() * eigenvalue * (1.0 - fit));
+            let steps =
+                (0..horizon).fold(0.0, |fit, _| fit + step.get() * eigenvalue * (1.0 - fit));
             let filter = GradientDescent { step, horizon };
             debug_assert!((filter.response(eigenvalue) - steps).abs() < 1e-12);
             let flow = GradientFlow::new(step.get() * f64::from(horizon))?.response(eigenvalue);
             ahead.push((steps - flow, discretisation_bound(step, horizon, eigenvalue)?));
         }
     }
-    found.identity("Prop. G.1: flow integrated in 2000 steps of fourth order, and 1 − e^(−tλ)", &filters, 1e-9);
+    found.identity(
+        "Prop. G.1: flow integrated in 2000 steps of fourth order, and 1 − e^(−tλ)",
+        &filters,
+        1e-9,
+    );
     found.identity("Lem. G.5: flow at the mode's own time, and Bayes", &times, 1e-12);
     for (eigenvalue, ratio) in [(0.2, 1.0), (3.0, 1.0)] {
         let shares: Vec<f64> = (0..settings.draws)
             .map(|_| -(1.0 - rng.uniform()).ln() / ratio)
             .map(|time| 1.0 - (-time * eigenvalue).exp())
             .collect();
-        let statement = format!("Prop. G.6: flow stopped at an exponential time, λ/λ★ = {eigenvalue}");
+        let statement =
+            format!("Prop. G.6: flow stopped at an exponential time, λ/λ★ = {eigenvalue}");
         found.mean(&statement, BayesFilter::new(ratio)?.response(eigenvalue), &shares);
     }
     found.conclude("The Bayes filter is gradient flow stopped at a random time (Props. G.1 and G.6, Lem. G.5)", "equal");
@@ -85,18 +95,12 @@ fn integrate(eigenvalue: f64, time: f64) -> f64 {
     fit
 }
 
-/// `XXᵀ/d` with independent normal entries.
-fn kernel(rng: &mut Rng, examples: usize, features: usize) -> Rows {
-    let x: Rows = (0..examples).map(|_| normals(rng, features)).collect();
-    x.iter().map(|a| x.iter().map(|b| dot(a, b) / features as f64).collect()).collect()
-}
-
 /// Prop. G.7: one time for all modes costs at most what the spread of the spectrum says.
 fn one_time_for_all(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
     let bayes = BayesFilter::new(NOISE / SIGNAL)?;
     let mut pairs = Vec::new();
     for features in [5, 10, 40, 400] {
-        let spectrum = Spectrum::of(&kernel(rng, 10, features))?;
+        let spectrum = Spectrum::of(&random_kernel(rng, 10, features))?;
         for time in TIMES {
             let flow = GradientFlow::new(time)?;
             let cost = |&eigenvalue: &f64| {
@@ -108,7 +112,10 @@ fn one_time_for_all(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
         }
     }
     found.bound("Prop. G.7: mismatch of one time for all modes, over the bound", &pairs);
-    found.conclude("The mismatch of one time is bounded by the spread of the spectrum (Prop. G.7)", "at most the bound");
+    found.conclude(
+        "The mismatch of one time is bounded by the spread of the spectrum (Prop. G.7)",
+        "at most the bound",
+    );
     Ok(())
 }
 
@@ -125,10 +132,15 @@ fn random_spectra(
         let law = MarchenkoPastur::new(ratio)?;
         let mut spectra = Vec::new();
         for (examples, count) in SIZES.into_iter().zip(counts) {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a small number"
+            )]
             let features = (examples as f64 / ratio).round() as usize;
-            let drawn: Result<Vec<Spectrum>, _> =
-                (0..count).map(|_| Spectrum::of(&kernel(rng, examples, features))).collect();
+            let drawn: Result<Vec<Spectrum>, _> = (0..count)
+                .map(|_| Spectrum::of(&random_kernel(rng, examples, features)))
+                .collect();
             spectra.push(drawn?);
         }
         let mut points = Vec::new();
@@ -139,7 +151,9 @@ fn random_spectra(
             };
             let limit = extrapolated(&spectra, risk)?;
             if [2, 4, 6].contains(&place) {
-                let statement = format!("Prop. G.9: risk of flow on random spectra, γ = {ratio}, t = {time}");
+                let statement = format!(
+                    "Prop. G.9: risk of flow on random spectra, γ = {ratio}, t = {time}"
+                );
                 let predicted = law.risk_limit(time, SIGNAL, NOISE)?;
                 found.estimate(&statement, predicted, limit, predicted);
             }
@@ -164,7 +178,10 @@ fn random_spectra(
         let statement = format!("Prop. G.10: representative eigenvalue, γ = {ratio}");
         found.estimate(&statement, predicted, measured, predicted);
     }
-    found.conclude("The representative eigenvalue settles to (1 + γ + λ★)/(1 + λ★) (Prop. G.10)", "equal in the limit");
+    found.conclude(
+        "The representative eigenvalue settles to (1 + γ + λ★)/(1 + λ★) (Prop. G.10)",
+        "equal in the limit",
+    );
     found.figures.push(risk_figure(series));
     Ok(())
 }

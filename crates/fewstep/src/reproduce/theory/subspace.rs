@@ -39,7 +39,8 @@ fn posterior_matrix(jacobian: &Rows, variances: &[f64]) -> Rows {
     for (i, variance) in variances.iter().enumerate() {
         precision[i][i] += 1.0 / variance;
     }
-    let scaled: Rows = turned.iter().map(|row| row.iter().map(|x| x / NOISE).collect()).collect();
+    let scaled: Rows =
+        turned.iter().map(|row| row.iter().map(|x| x / NOISE).collect()).collect();
     solve(&precision, &scaled)
 }
 
@@ -56,7 +57,10 @@ fn posterior_mean(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
         pairs.extend(literal.into_iter().zip(mean).map(|(a, b)| (a, b, scale)));
     }
     found.identity("Lem. E.21: posterior mean of the weights, by two forms", &pairs, 1e-9);
-    found.conclude("The posterior mean of the weights is ΣJᵀ(JΣJᵀ + σ²I)⁻¹r (Lem. E.21)", "equal");
+    found.conclude(
+        "The posterior mean of the weights is ΣJᵀ(JΣJᵀ + σ²I)⁻¹r (Lem. E.21)",
+        "equal",
+    );
     Ok(())
 }
 
@@ -87,7 +91,8 @@ fn best_subspace(
             (best, exact_risk(&jacobian, &queries, &estimate))
         })
         .collect();
-    found.bound("Thm. 8.2: risk of the best 2 directions over that of 500 drawn pairs", &others);
+    found
+        .bound("Thm. 8.2: risk of the best 2 directions over that of 500 drawn pairs", &others);
     found.conclude("The best subspace is spanned by the top eigenvectors of what the prompt tells about the queries (Thm. 8.2)", "risk tr(QΣ) − tr(ΠI_Q), and none is lower");
     Ok(())
 }
@@ -100,7 +105,13 @@ fn onto(directions: &Rows, queries: &Rows) -> Rows {
 }
 
 /// Squared errors at the queries, averaged over them, of a linear estimate of the weights.
-fn simulate(jacobian: &Rows, queries: &Rows, estimate: &Rows, draws: usize, rng: &mut Rng) -> Vec<f64> {
+fn simulate(
+    jacobian: &Rows,
+    queries: &Rows,
+    estimate: &Rows,
+    draws: usize,
+    rng: &mut Rng,
+) -> Vec<f64> {
     (0..draws)
         .map(|_| {
             let truth = normals(rng, WEIGHTS);
@@ -135,7 +146,11 @@ fn block_scores(
         .iter()
         .map(|&start| {
             let features: Rows = jacobian.iter().map(|row| part(row, start)).collect();
-            Block::from_features(format!("block {start}"), &features, Some(&part(&query, start)))
+            Block::from_features(
+                format!("block {start}"),
+                &features,
+                Some(&part(&query, start)),
+            )
         })
         .collect();
     let geometry = Geometry::new(normals(rng, EXAMPLES), blocks?)?;
@@ -145,7 +160,9 @@ fn block_scores(
     let gain = posterior_matrix(&jacobian, &[1.0; WEIGHTS]);
     let information = product(&gain, &jacobian);
     let alone = |start: usize| -> Vec<f64> {
-        (0..WEIGHTS).map(|j| if (start..start + 3).contains(&j) { query[j] } else { 0.0 }).collect()
+        (0..WEIGHTS)
+            .map(|j| if (start..start + 3).contains(&j) { query[j] } else { 0.0 })
+            .collect()
     };
     let (mut forms, mut sums) = (Vec::new(), Vec::new());
     for (&start, (&score, &trace)) in starts.iter().zip(scores.iter().zip(&traces)) {
@@ -176,13 +193,20 @@ fn block_scores(
     for (&start, (&score, list)) in starts.iter().zip(scores.iter().zip(&shares)) {
         let own = alone(start);
         let predicted = 2.0 * dot(&own, &multiply(&information, &query)) / score - 1.0;
-        let statement = format!("Sec. 8.2: risk reduction of weights {start} to {} over their score", start + 2);
+        let statement = format!(
+            "Sec. 8.2: risk reduction of weights {start} to {} over their score",
+            start + 2
+        );
         found.estimate(&statement, predicted, Mean::of(list), 1.0);
     }
-    found.conclude("The risk reduction of a block is 2 j_bᵀ(I j)_b minus its score (Sec. 8.2, corrected)", "equal in expectation");
+    found.conclude(
+        "The risk reduction of a block is 2 j_bᵀ(I j)_b minus its score (Sec. 8.2, corrected)",
+        "equal in expectation",
+    );
     let means: Vec<Mean> = shares.iter().map(|list| Mean::of(list)).collect();
     let most = means.iter().copied().fold(means[0], |a, b| if b.mean > a.mean { b } else { a });
-    let least = means.iter().copied().fold(means[0], |a, b| if b.mean < a.mean { b } else { a });
+    let least =
+        means.iter().copied().fold(means[0], |a, b| if b.mean < a.mean { b } else { a });
     let apart = (most.mean - least.mean) / most.error.hypot(least.error);
     found.conclude_with(
         "The risk reduction of a block is proportional to its Query-Aware score (Sec. 8.2)",
@@ -247,9 +271,14 @@ fn learned_subspace(
             let learned = mean_of(&chosen)?.optimal_subspace(budget)?;
             outside += usize::from(everything.risk(&learned)? - best > allowed);
         }
-        let statement = format!("Thm. E.25: regret of 2 directions learned from {prompts} prompts over the bound");
+        let statement = format!(
+            "Thm. E.25: regret of 2 directions learned from {prompts} prompts over the bound"
+        );
         found.frequency(&statement, failure, outside, runs);
     }
-    found.conclude("A subspace learned from prompts has small regret (Thm. E.25)", "failures at most 0.1");
+    found.conclude(
+        "A subspace learned from prompts has small regret (Thm. E.25)",
+        "failures at most 0.1",
+    );
     Ok(())
 }

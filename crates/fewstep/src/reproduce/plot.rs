@@ -220,7 +220,8 @@ impl Plot {
         let left = 8.0 + LINE * y_lines.len() as f64 + widest + 8.0;
         let right = WIDTH - 14.0;
         let x = Scale::of(&self.x, self.extent(|point| (point.x, point.x)));
-        let title = wrap(&self.title, WIDTH - 16.0, TITLE);
+        // Bold letters are wider.
+        let title = wrap(&self.title, (WIDTH - 16.0) / 1.07, TITLE);
         let top = 12.0 + LINE * title.len() as f64 + 6.0;
         let area = Area { x, y, left, right, top, bottom: top + HEIGHT };
 
@@ -335,7 +336,7 @@ fn push_labels(svg: &mut String, area: &Area, x_lines: &[String], y_lines: &[Str
 
 /// About how wide some text is, on the wide side.
 fn width(text: &str, letters: f64) -> f64 {
-    0.57 * letters * text.chars().count() as f64
+    0.6 * letters * text.chars().count() as f64
 }
 
 /// Text in lines that fit.

@@ -199,8 +199,8 @@ fn gap_figure(series: Vec<Series>) -> Figure {
                   weights), for three ratios of noise to signal. Lines: Thm. 5.2. Marks: means over \
                   simulated tasks; bars are one standard error, where they are larger than the mark."
             .to_owned(),
-        alternative: "Three curves that fall and rise again: the noisier the prompt, the fewer steps \
-                      are best. Simulated marks lie on the curves."
+        alternative: "Three curves that fall, and rise again sooner the noisier the prompt is: the \
+                      more noise, the fewer steps are best. Simulated marks lie on the curves."
             .to_owned(),
         svg: plot.svg(),
     }
@@ -365,9 +365,9 @@ fn filter_figure(
                   share that simulated signals have in their residuals, mode by mode; bars are one \
                   standard error, where they are larger than the mark."
             .to_owned(),
-        alternative: "The Bayes filter rises evenly from small to large eigenvalues; each number of \
-                      steps gives a steeper curve that crosses it once, at a different eigenvalue. \
-                      Simulated marks lie on the Bayes curve."
+        alternative: "The Bayes filter rises evenly from small to large eigenvalues; every number of \
+                      steps gives a steeper curve, and more steps move it towards smaller eigenvalues, \
+                      so that none follows the Bayes curve everywhere. Simulated marks lie on it."
             .to_owned(),
         svg: plot.svg(),
     }

@@ -206,7 +206,7 @@ fn risk_figure(series: Vec<Series>) -> Figure {
     let plot = Plot {
         title: "Risk of gradient flow on random spectra".to_owned(),
         x: Axis::new("time t = ρT").log(),
-        y: Axis::new("expected squared error per example"),
+        y: Axis::new("squared error per example"),
         series,
     };
     Figure {

@@ -9,6 +9,7 @@ mod drift;
 mod evidence;
 mod findings;
 mod gap;
+mod necessity;
 mod pac_bayes;
 mod plain;
 mod priors;
@@ -87,8 +88,9 @@ pub fn theory(
         }));
     }
     type Part = fn(&TheorySettings, &mut Findings) -> Result<(), Error>;
-    let parts: [(&str, Part); 7] = [
+    let parts: [(&str, Part); 8] = [
         ("Bayes gap and filters", gap::examine),
+        ("why steps must follow the prompt", necessity::examine),
         ("other priors", priors::examine),
         ("evidence", evidence::examine),
         ("PAC-Bayes coverage", pac_bayes::examine),

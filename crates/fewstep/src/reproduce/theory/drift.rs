@@ -41,6 +41,7 @@ pub(super) fn examine(settings: &TheorySettings, found: &mut Findings) -> Result
         )?);
     }
     bounds(&paths, found)?;
+    powers(&paths, found);
     found.figures.push(figure(&paths));
     Ok(())
 }
@@ -201,17 +202,9 @@ fn bounds(paths: &[Path], found: &mut Findings) -> Result<(), Error> {
             kernels.push((drift, path.constants[0].kernel_drift_bound(path.step, horizon)?));
         }
     }
-    let largest = |pairs: &[(f64, f64)]| {
-        pairs.iter().map(|(seen, bound)| seen / bound).fold(0.0, f64::max)
-    };
-    // Constants that are too small, or no task at all, decide nothing.
-    let judge = |ratio: f64| match ratio <= 1.0 && !covered.is_empty() {
-        true => Verdict::Held,
-        false => Verdict::Undecided,
-    };
     let tasks = format!(
-        "on {} of {} tasks, with measured constants, which can only be too small; on the others \
-         the kernel grew until the step was over 1/B², where nothing is claimed",
+        "on {} of {} tasks, with measured constants, which can only be too small; on the others the \
+         kernel grew until the step was over 1/B², where nothing is claimed",
         covered.len(),
         paths.len()
     );
@@ -221,24 +214,44 @@ fn bounds(paths: &[Path], found: &mut Findings) -> Result<(), Error> {
     );
     found.bound("Thm. F.5: the same over the sum of its proof", &proved);
     let (bound, sum) = (largest(&stated), largest(&proved));
-    let measured =
-        format!("at most {} of it, {} of its proof's sum, {tasks}", number(bound), number(sum));
-    let statement = "Real steps of the model stay near linear ones (Thm. F.5)";
     found.conclude_with(
-        statement,
+        "Real steps of the model stay near linear ones (Thm. F.5)",
         "within (3/2) L B² ρ² T² E²",
-        &measured,
-        judge(bound.max(sum)),
+        &format!(
+            "at most {} of it, {} of its proof's sum, {tasks}",
+            number(bound),
+            number(sum)
+        ),
+        judge(bound.max(sum), &covered),
     );
     found.bound("Cor. F.6: change of the kernel on the model, over 2 L B² ρ t E", &kernels);
-    let measured = format!("at most {} of it, {tasks}", number(largest(&kernels)));
-    let statement = "The kernel of the model drifts slowly (Cor. F.6)";
-    found.conclude_with(statement, "within 2 L B² ρ t E", &measured, judge(largest(&kernels)));
+    found.conclude_with(
+        "The kernel of the model drifts slowly (Cor. F.6)",
+        "within 2 L B² ρ t E",
+        &format!("at most {} of it, {tasks}", number(largest(&kernels))),
+        judge(largest(&kernels), &covered),
+    );
+    Ok(())
+}
+
+/// The largest share of a bound that was reached.
+fn largest(pairs: &[(f64, f64)]) -> f64 {
+    pairs.iter().map(|(seen, bound)| seen / bound).fold(0.0, f64::max)
+}
+
+/// Constants that are too small, or no task at all, decide nothing.
+fn judge(ratio: f64, covered: &[&Path]) -> Verdict {
+    if ratio <= 1.0 && !covered.is_empty() { Verdict::Held } else { Verdict::Undecided }
+}
+
+/// Thm. F.5: the deviation is quadratic in the step size.
+fn powers(paths: &[Path], found: &mut Findings) {
     let mut powers: Vec<f64> = paths.iter().map(|path| path.power).collect();
     powers.sort_by(f64::total_cmp);
     let (least, middle, most) = (powers[0], powers[powers.len() / 2], powers[powers.len() - 1]);
     found.conclude_with(
-        "Half the step size quarters the deviation from linear steps, where steps are small (Thm. F.5)",
+        "Half the step size quarters the deviation from linear steps, where steps are small (Thm. \
+         F.5)",
         "the power 2",
         &format!("the power {middle:.2}, the median of {} tasks", powers.len()),
         // Effects of third order, and rounding on single tasks, remain.
@@ -248,7 +261,6 @@ fn bounds(paths: &[Path], found: &mut Findings) -> Result<(), Error> {
             _ => Verdict::NotHeld,
         },
     );
-    Ok(())
 }
 
 fn figure(paths: &[Path]) -> Figure {

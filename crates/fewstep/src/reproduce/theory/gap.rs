@@ -1,20 +1,20 @@
-//! Secs. 2, 4, 5 and 6: what steps are, how far they are from the best there is, and where they end.
+//! Secs. 2, 4 and 5: what steps are, and how far they are from the best there is.
 
 use super::super::document::Figure;
 use super::super::plot::{Axis, Plot, Point, Series, Style};
 use super::TheorySettings;
 use super::findings::Findings;
 use super::plain::{
-    Rows, World, dot, eliminate, multiply, norm, normals, product, shifted, subtract,
+    Rows, World, dot, eliminate, multiply, norm, normals, product, shifted, solve, subtract,
 };
 use crate::assessment::Mean;
 use crate::digit_maps::{DIGITS, Prior, value};
 use crate::error::Error;
 use fewstep_core::risk::{
-    Benchmark, decompose, floor, projector_gap, prompt_benefit, prompt_gap, prompt_risk,
-    query_gap, query_posterior_variance, query_risk, separation_bound,
+    Benchmark, decompose, prompt_benefit, prompt_gap, prompt_risk, query_gap,
+    query_posterior_variance, query_risk,
 };
-use fewstep_core::{Filter, GradientDescent, JamesStein, Rng, Spectrum, StepSize};
+use fewstep_core::{Filter, GradientDescent, Rng, Spectrum, StepSize};
 
 /// The step size as a share of the largest that is stable, as in App. I.
 pub(super) const STEP: f64 = 0.1;
@@ -30,10 +30,7 @@ pub(super) fn examine(settings: &TheorySettings, found: &mut Findings) -> Result
     steps_are_a_filter(&mut rng, found)?;
     gap_at_the_query(settings, &mut rng, found)?;
     gap_on_digit_maps(settings, &mut rng, found)?;
-    fit_on_the_prompt(settings, &mut rng, found)?;
-    two_priors(settings, &mut rng, found)?;
-    infinitely_many_steps(settings, &mut rng, found)?;
-    outside_the_range(&mut rng, found)
+    fit_on_the_prompt(settings, &mut rng, found)
 }
 
 /// Props. 4.1 and E.1: steps in weights, a posterior mean by elimination, and the filter.
@@ -87,35 +84,87 @@ fn posterior_mean(kernel: &Rows, step: f64, horizon: u32, residuals: &[f64]) -> 
     subtract(&eliminate(&power, &shrunk).0, &shrunk)
 }
 
-/// One noise level: squared distances to the Bayes correction, one list per horizon.
-struct Simulation {
+/// The place of `T = 8` among the horizons.
+const EIGHT: usize = 4;
+
+/// A prompt at one noise level, and what was simulated there.
+struct Level {
+    world: World,
+    spectrum: Spectrum,
+    step: StepSize,
+    benchmark: Benchmark,
+    /// Squared distances to the Bayes correction, one list per horizon.
     gaps: Vec<Vec<f64>>,
     /// At [`EIGHT`]: predictions, Bayes predictions and targets.
     outcomes: [Vec<f64>; 3],
 }
 
-/// The place of `T = 8` among the horizons.
-const EIGHT: usize = 4;
-
-fn simulate(world: &World, step: f64, draws: usize, rng: &mut Rng) -> Simulation {
-    let weights = world.bayes_weights();
-    let mut gaps = vec![Vec::with_capacity(draws); HORIZONS.len()];
-    let mut outcomes = [const { Vec::new() }; 3];
-    for _ in 0..draws {
-        let task = world.draw(rng);
-        let bayes = dot(&weights, &task.residuals);
-        let path = world.descend(&task.residuals, step, &HORIZONS);
-        for (place, theta) in path.iter().enumerate() {
-            let correction = dot(&world.query, theta);
-            gaps[place].push((correction - bayes).powi(2));
-            if place == EIGHT {
-                for (list, value) in outcomes.iter_mut().zip([correction, bayes, task.target]) {
-                    list.push(value);
-                }
+impl Level {
+    fn simulate(world: World, draws: usize, rng: &mut Rng) -> Result<Self, Error> {
+        let spectrum = Spectrum::of(&world.kernel())?;
+        let step = StepSize::fraction(LARGE_STEP, &spectrum)?;
+        let benchmark = Benchmark::new(world.signal, world.noise)?;
+        let weights = world.bayes_weights();
+        let mut gaps = vec![Vec::with_capacity(draws); HORIZONS.len()];
+        let mut outcomes = [const { Vec::new() }; 3];
+        for _ in 0..draws {
+            let task = world.draw(rng);
+            let bayes = dot(&weights, &task.residuals);
+            let path = world.descend(&task.residuals, step.get(), &HORIZONS);
+            let corrections: Vec<f64> =
+                path.iter().map(|theta| dot(&world.query, theta)).collect();
+            for (list, correction) in gaps.iter_mut().zip(&corrections) {
+                list.push((correction - bayes).powi(2));
             }
+            let outcome = [corrections[EIGHT], bayes, task.target];
+            outcomes.iter_mut().zip(outcome).for_each(|(list, value)| list.push(value));
         }
+        Ok(Self { world, spectrum, step, benchmark, gaps, outcomes })
     }
-    Simulation { gaps, outcomes }
+
+    /// Thm. 5.2.
+    fn predicted(&self, horizon: u32) -> Result<f64, Error> {
+        let filter = GradientDescent { step: self.step, horizon };
+        Ok(query_gap(&self.spectrum, &self.world.coupling(), &filter, &self.benchmark)?)
+    }
+
+    /// The predicted curve and the simulated points, relative to no step.
+    fn series(&self) -> Result<[Series; 2], Error> {
+        let none = self.predicted(0)?;
+        let curve: Result<Vec<Point>, Error> = (1..=128)
+            .map(|t| Ok(Point::new(f64::from(t), self.predicted(t)? / none)))
+            .collect();
+        let points = HORIZONS.iter().zip(&self.gaps).map(|(&horizon, gaps)| {
+            let Mean { mean, error } = Mean::of(gaps);
+            Point::new(f64::from(horizon), mean / none).with_error(error / none)
+        });
+        let name = format!("σ²/τ² = {}", self.world.noise);
+        Ok([
+            Series { name: name.clone(), points: curve?, style: Style::Line },
+            Series { name, points: points.collect(), style: Style::Markers },
+        ])
+    }
+
+    /// Prop. 2.1 for eight steps.
+    fn decompose(&self, found: &mut Findings) -> Result<(), Error> {
+        let [predictions, bayes, targets] = &self.outcomes;
+        let parts = decompose(predictions, bayes, targets)?;
+        let (coupling, query) = (self.world.coupling(), &self.world.query);
+        let variance = dot(query, query);
+        let filter = GradientDescent { step: self.step, horizon: HORIZONS[EIGHT] };
+        let (spectrum, benchmark) = (&self.spectrum, &self.benchmark);
+        let least = query_posterior_variance(spectrum, &coupling, variance, benchmark)?;
+        let risk = query_risk(spectrum, &coupling, variance, &filter, benchmark)?;
+        for (name, predicted, measured) in [
+            ("risk of 8 steps", risk, parts.risk),
+            ("posterior variance", least, parts.posterior_variance),
+            ("cross term of 8 steps", 0.0, parts.cross),
+        ] {
+            let measured = Mean { mean: measured.mean, error: measured.standard_error };
+            found.estimate(&format!("Prop. 2.1: {name}"), predicted, measured, risk);
+        }
+        Ok(())
+    }
 }
 
 /// Prop. 2.1 and Thm. 5.2, and the gap against the number of steps.
@@ -124,39 +173,20 @@ fn gap_at_the_query(
     rng: &mut Rng,
     found: &mut Findings,
 ) -> Result<(), Error> {
-    let mut world = World::new(rng, 10, 16);
-    let spectrum = Spectrum::of(&world.kernel())?;
-    let step = StepSize::fraction(LARGE_STEP, &spectrum)?;
-    let (coupling, variance) = (world.coupling(), dot(&world.query, &world.query));
-    let mut series = Vec::new();
-    let mut middle = None;
+    let world = World::new(rng, 10, 16);
+    let mut levels = Vec::new();
     for noise in [0.1, 0.5, 5.0] {
-        world.noise = noise;
-        let benchmark = Benchmark::new(world.signal, noise)?;
-        let gap = |horizon| {
-            let filter = GradientDescent { step, horizon };
-            query_gap(&spectrum, &coupling, &filter, &benchmark)
-        };
-        let seen = simulate(&world, step.get(), settings.draws, rng);
-        let none = gap(0)?;
+        levels.push(Level::simulate(World { noise, ..world.clone() }, settings.draws, rng)?);
+    }
+    let mut series = Vec::new();
+    for level in &levels {
         for place in [0, 2, EIGHT, 6] {
-            let horizon = HORIZONS[place];
+            let (noise, horizon) = (level.world.noise, HORIZONS[place]);
             let statement =
                 format!("Thm. 5.2: Bayes gap at the query, σ² = {noise}, T = {horizon}");
-            found.mean(&statement, gap(horizon)?, &seen.gaps[place]);
+            found.mean(&statement, level.predicted(horizon)?, &level.gaps[place]);
         }
-        let curve: Result<Vec<Point>, Error> =
-            (1..=128).map(|t| Ok(Point::new(f64::from(t), gap(t)? / none))).collect();
-        let name = format!("σ²/τ² = {noise}");
-        series.push(Series { name: name.clone(), points: curve?, style: Style::Line });
-        let points = HORIZONS.iter().zip(&seen.gaps).map(|(&horizon, gaps)| {
-            let Mean { mean, error } = Mean::of(gaps);
-            Point::new(f64::from(horizon), mean / none).with_error(error / none)
-        });
-        series.push(Series { name, points: points.collect(), style: Style::Markers });
-        if noise == 0.5 {
-            middle = Some((benchmark, seen.outcomes));
-        }
+        series.extend(level.series()?);
     }
     found.conclude(
         "The Bayes gap at the query is a weighted mismatch between the filter of the steps and that \
@@ -164,26 +194,7 @@ fn gap_at_the_query(
         "equal in expectation",
     );
     found.figures.push(gap_figure(series));
-
-    let (benchmark, [predictions, bayes, targets]) = middle.expect("0.5 is one of the levels");
-    let filter = GradientDescent { step, horizon: HORIZONS[EIGHT] };
-    let parts = decompose(&predictions, &bayes, &targets)?;
-    let mean = |estimate: fewstep_core::Estimate| Mean {
-        mean: estimate.mean,
-        error: estimate.standard_error,
-    };
-    let least = query_posterior_variance(&spectrum, &coupling, variance, &benchmark)?;
-    let risk = query_risk(&spectrum, &coupling, variance, &filter, &benchmark)?;
-    let scale = risk.max(least);
-    found.estimate("Prop. 2.1: risk of 8 steps", risk, mean(parts.risk), scale);
-    found.estimate(
-        "Prop. 2.1: posterior variance",
-        least,
-        mean(parts.posterior_variance),
-        scale,
-    );
-    found.estimate("Prop. 2.1: cross term of 8 steps", 0.0, mean(parts.cross), scale);
-    Ok(())
+    levels[1].decompose(found)
 }
 
 fn gap_figure(series: Vec<Series>) -> Figure {
@@ -248,57 +259,75 @@ fn fit_on_the_prompt(
     found: &mut Findings,
 ) -> Result<(), Error> {
     let world = World::new(rng, 10, 16);
-    let kernel = world.kernel();
-    let spectrum = Spectrum::of(&kernel)?;
+    let spectrum = Spectrum::of(&world.kernel())?;
     let step = StepSize::fraction(LARGE_STEP, &spectrum)?;
     let benchmark = Benchmark::new(world.signal, world.noise)?;
-    let covariance = shifted(&kernel, world.signal, world.noise);
-    let bayes = super::plain::solve(&covariance, &shifted(&kernel, world.signal, 0.0));
-    // (τ²K + σ²I)⁻¹ τ²K commutes with K and is symmetric: it is the Bayes fit.
-    let (mut risks, mut gaps, mut gains) = (Vec::new(), Vec::new(), Vec::new());
-    let mut modes = vec![Regression::default(); spectrum.examples()];
-    for _ in 0..settings.draws {
-        let task = world.draw(rng);
-        let truth = multiply(&world.features, &task.truth);
-        let fit =
-            multiply(&world.features, &world.descend(&task.residuals, step.get(), &[8])[0]);
-        let error = norm(&subtract(&fit, &truth)).powi(2);
-        risks.push(error);
-        gains.push(dot(&truth, &truth) - error);
-        gaps.push(norm(&subtract(&fit, &multiply(&bayes, &task.residuals))).powi(2));
-        let (signal, seen) = (spectrum.rotate(&truth)?, spectrum.rotate(&task.residuals)?);
-        for (mode, (signal, seen)) in modes.iter_mut().zip(signal.iter().zip(&seen)) {
-            mode.add(*seen, *signal);
-        }
-    }
+    let fits = Fits::simulate(&world, &spectrum, step, settings.draws, rng)?;
     for mode in [0, 4, 9] {
         let eigenvalue = spectrum.eigenvalues()[mode];
         let statement = format!("Prop. E.3: share of mode {} that Bayes keeps", mode + 1);
-        found.estimate(&statement, benchmark.response(eigenvalue), modes[mode].slope(), 1.0);
+        let slope = fits.modes[mode].slope();
+        found.estimate(&statement, benchmark.response(eigenvalue), slope, 1.0);
     }
     found.conclude(
         "On the prompt, Bayes keeps the share λ/(λ + σ²/τ²) of a mode (Prop. E.3)",
         "equal",
     );
     let filter = GradientDescent { step, horizon: 8 };
-    found.mean(
-        "Thm. E.4: risk on the prompt, 8 steps",
-        prompt_risk(&spectrum, &filter, &benchmark),
-        &risks,
-    );
-    found.mean(
-        "Thm. E.4: Bayes gap on the prompt, 8 steps",
-        prompt_gap(&spectrum, &filter, &benchmark),
-        &gaps,
-    );
+    let risk = prompt_risk(&spectrum, &filter, &benchmark);
+    found.mean("Thm. E.4: risk on the prompt, 8 steps", risk, &fits.risks);
+    let gap = prompt_gap(&spectrum, &filter, &benchmark);
+    found.mean("Thm. E.4: Bayes gap on the prompt, 8 steps", gap, &fits.gaps);
     let gain = prompt_benefit(&spectrum, &filter, &benchmark).improvement;
-    found.mean("Cor. E.5: what 8 steps gain over none on the prompt", gain, &gains);
+    found.mean("Cor. E.5: what 8 steps gain over none on the prompt", gain, &fits.gains);
     found.conclude(
         "Risk and Bayes gap on the prompt are sums over modes (Thm. E.4, Cor. E.5)",
         "equal in expectation",
     );
-    found.figures.push(filter_figure(&spectrum, &benchmark, step, &modes));
+    found.figures.push(filter_figure(&spectrum, &benchmark, step, &fits.modes));
     Ok(())
+}
+
+/// Fits on the prompt after eight steps, simulated.
+struct Fits {
+    /// Squared errors, squared distances to the Bayes fit, and what is gained over no step.
+    risks: Vec<f64>,
+    gaps: Vec<f64>,
+    gains: Vec<f64>,
+    /// The signal on the residual, mode by mode.
+    modes: Vec<Regression>,
+}
+
+impl Fits {
+    fn simulate(
+        world: &World,
+        spectrum: &Spectrum,
+        step: StepSize,
+        draws: usize,
+        rng: &mut Rng,
+    ) -> Result<Self, Error> {
+        let kernel = world.kernel();
+        let covariance = shifted(&kernel, world.signal, world.noise);
+        // (τ²K + σ²I)⁻¹ τ²K commutes with K and is symmetric: it is the Bayes fit.
+        let bayes = solve(&covariance, &shifted(&kernel, world.signal, 0.0));
+        let (mut risks, mut gaps, mut gains) = (Vec::new(), Vec::new(), Vec::new());
+        let mut modes = vec![Regression::default(); spectrum.examples()];
+        for _ in 0..draws {
+            let task = world.draw(rng);
+            let truth = multiply(&world.features, &task.truth);
+            let theta = &world.descend(&task.residuals, step.get(), &[8])[0];
+            let fit = multiply(&world.features, theta);
+            let error = norm(&subtract(&fit, &truth)).powi(2);
+            risks.push(error);
+            gains.push(dot(&truth, &truth) - error);
+            gaps.push(norm(&subtract(&fit, &multiply(&bayes, &task.residuals))).powi(2));
+            let (signal, seen) = (spectrum.rotate(&truth)?, spectrum.rotate(&task.residuals)?);
+            for (mode, (signal, seen)) in modes.iter_mut().zip(signal.iter().zip(&seen)) {
+                mode.add(*seen, *signal);
+            }
+        }
+        Ok(Self { risks, gaps, gains, modes })
+    }
 }
 
 /// A regression through the origin.
@@ -371,127 +400,4 @@ fn filter_figure(
             .to_owned(),
         svg: plot.svg(),
     }
-}
-
-/// Props. 6.1 and E.6: on a projector kernel, one horizon cannot suit two worlds.
-fn two_priors(
-    settings: &TheorySettings,
-    rng: &mut Rng,
-    found: &mut Findings,
-) -> Result<(), Error> {
-    let (rank, noise, step) = (4, 0.5_f64, 0.1_f64);
-    let signals = [2.0_f64, 0.1];
-    let worlds = [Benchmark::new(signals[0], noise)?, Benchmark::new(signals[1], noise)?];
-    let least = separation_bound(rank, &worlds[0], &worlds[1]);
-    let shares = |horizon: i32| 1.0 - (1.0 - step).powi(horizon);
-    let mut pairs = Vec::new();
-    for horizon in 0..=200 {
-        let gaps = [
-            projector_gap(rank, shares(horizon), &worlds[0])?,
-            projector_gap(rank, shares(horizon), &worlds[1])?,
-        ];
-        pairs.push((least, gaps[0].max(gaps[1])));
-    }
-    for (signal, benchmark) in signals.into_iter().zip(&worlds) {
-        let best = signal / (signal + noise);
-        let gaps: Vec<f64> = (0..settings.draws)
-            .map(|_| {
-                let mode = |rng: &mut Rng| {
-                    let seen = signal.sqrt() * rng.normal() + noise.sqrt() * rng.normal();
-                    // Eight steps on one mode, one by one.
-                    let fit = (0..8).fold(0.0, |fit, _| fit + step * (seen - fit));
-                    (fit - best * seen).powi(2)
-                };
-                (0..rank).map(|_| mode(rng)).sum()
-            })
-            .collect();
-        let statement = format!("Prop. E.6: gap of 8 steps on a projector, τ² = {signal}");
-        found.mean(&statement, projector_gap(rank, shares(8), benchmark)?, &gaps);
-    }
-    found.bound(
-        "Prop. 6.1: least gap in the worse of two worlds, over that of 0 to 200 steps",
-        &pairs,
-    );
-    found.conclude(
-        "No fixed number of steps suits two priors (Props. 6.1 and E.6)",
-        "at least the bound in one of them",
-    );
-    Ok(())
-}
-
-/// Props. 6.2 and E.7: infinitely many steps fit everything, and shrinking that is better.
-fn infinitely_many_steps(
-    settings: &TheorySettings,
-    rng: &mut Rng,
-    found: &mut Findings,
-) -> Result<(), Error> {
-    let world = World::new(rng, 9, 6);
-    let spectrum = Spectrum::of(&world.kernel())?;
-    let noise = 0.8_f64;
-    let full = 6.0 * noise;
-    let signal = multiply(&world.features, &normals(rng, 6));
-    let (mut ratios, mut shrunk, mut projected) = (Vec::new(), Vec::new(), Vec::new());
-    for length in [0.0, 1.0, 3.0] {
-        let target: Vec<f64> = signal.iter().map(|x| length * x / norm(&signal)).collect();
-        let (mut losses, mut plain) = (Vec::new(), Vec::new());
-        for _ in 0..settings.draws {
-            let residuals: Vec<f64> =
-                target.iter().map(|f| f + noise.sqrt() * rng.normal()).collect();
-            let fit = spectrum.project(&residuals)?;
-            let filter = JamesStein::of(&spectrum, &residuals, noise)?;
-            let smaller = filter.prompt_fit(&spectrum, &residuals)?;
-            losses.push(norm(&subtract(&smaller, &target)).powi(2));
-            plain.push(norm(&subtract(&fit, &target)).powi(2));
-        }
-        let mean = Mean::of(&losses);
-        ratios.push((mean.mean + super::findings::FAR * mean.error, full));
-        if length == 0.0 {
-            (shrunk, projected) = (losses, plain);
-        }
-    }
-    found.mean("Prop. 6.2: risk of infinitely many steps, six modes", full, &projected);
-    found.mean("Prop. E.7: risk of the shrunken fit without signal", 2.0 * noise, &shrunk);
-    found.bound(
-        "Prop. E.7: risk of the shrunken fit (and 4 standard errors), over the full fit's",
-        &ratios,
-    );
-    found.conclude(
-        "Fitting everything is beaten by shrinking it (Props. 6.2 and E.7)",
-        "beaten for every signal",
-    );
-    Ok(())
-}
-
-/// Props. 6.3 and E.9: what lies outside the range stays, whatever the number of steps.
-fn outside_the_range(rng: &mut Rng, found: &mut Findings) -> Result<(), Error> {
-    let mut pairs = Vec::new();
-    let mut limits = Vec::new();
-    for _ in 0..20 {
-        let world = World::new(rng, 10, 4);
-        let spectrum = Spectrum::of(&world.kernel())?;
-        let target = normals(rng, 10);
-        let least = floor(&spectrum, &target)?;
-        let step = 0.9 / spectrum.largest();
-        let path = world.descend(&target, step, &[0, 1, 10, 100, 3000]);
-        let errors: Vec<f64> = path
-            .iter()
-            .map(|theta| norm(&subtract(&multiply(&world.features, theta), &target)).powi(2))
-            .collect();
-        pairs.extend(errors.iter().map(|&error| (least, error)));
-        limits.push((least, errors[4], least));
-    }
-    found.bound(
-        "Prop. 6.3: part outside the range, over the error after 0 to 3000 steps",
-        &pairs,
-    );
-    found.identity(
-        "Prop. E.9: part outside the range, and the error after 3000 steps",
-        &limits,
-        1e-6,
-    );
-    found.conclude(
-        "The error outside the range of the kernel is irreducible (Props. 6.3 and E.9)",
-        "no number of steps removes it",
-    );
-    Ok(())
 }

@@ -18,11 +18,11 @@ use fewstep_core::{
 /// `τ²` and `σ²` of the random prompts.
 const SIGNAL: f64 = 1.0;
 const NOISE: f64 = 0.3;
-/// Examples per feature direction.
-const RATIOS: [f64; 3] = [0.25, 1.0, 4.0];
 /// Sizes of the simulated kernels; twice the second's mean minus the first's is free of the first
 /// order in `1/n`.
 const SIZES: [usize; 2] = [40, 80];
+/// Examples per feature direction, and the directions for each size.
+const RATIOS: [(f64, [usize; 2]); 3] = [(0.25, [160, 320]), (1.0, [40, 80]), (4.0, [10, 20])];
 /// Times at which spectra are looked at.
 const TIMES: [f64; 8] = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
@@ -125,58 +125,41 @@ fn random_spectra(
     rng: &mut Rng,
     found: &mut Findings,
 ) -> Result<(), Error> {
-    let mut series = Vec::new();
     let counts = [settings.draws / 40, settings.draws / 80].map(|count| count.clamp(2, 400));
-    let mut eigenvalues = Vec::new();
-    for ratio in RATIOS {
+    let mut ensembles = Vec::new();
+    for (ratio, features) in RATIOS {
         let law = MarchenkoPastur::new(ratio)?;
         let mut spectra = Vec::new();
-        for (examples, count) in SIZES.into_iter().zip(counts) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a small number"
-            )]
-            let features = (examples as f64 / ratio).round() as usize;
+        for ((examples, features), count) in SIZES.into_iter().zip(features).zip(counts) {
             let drawn: Result<Vec<Spectrum>, _> = (0..count)
                 .map(|_| Spectrum::of(&random_kernel(rng, examples, features)))
                 .collect();
             spectra.push(drawn?);
         }
-        let mut points = Vec::new();
-        for (place, time) in TIMES.into_iter().enumerate() {
-            let risk = |spectrum: &Spectrum| {
-                let total = flow_risk(spectrum, SIGNAL, NOISE, time)?;
-                Ok(total / spectrum.examples() as f64)
-            };
-            let limit = extrapolated(&spectra, risk)?;
-            if [2, 4, 6].contains(&place) {
-                let statement = format!(
-                    "Prop. G.9: risk of flow on random spectra, γ = {ratio}, t = {time}"
-                );
-                let predicted = law.risk_limit(time, SIGNAL, NOISE)?;
-                found.estimate(&statement, predicted, limit, predicted);
-            }
-            let largest: Result<Vec<f64>, Error> = spectra[1].iter().map(risk).collect();
-            let Mean { mean, error } = Mean::of(&largest?);
-            points.push(Point::new(time, mean).with_error(error));
-        }
-        let mean = extrapolated(&spectra, |spectrum| {
-            Ok(representative_eigenvalue(spectrum, SIGNAL, NOISE)?)
-        })?;
-        eigenvalues.push((ratio, law.representative_eigenvalue(SIGNAL, NOISE)?, mean));
-        let curve: Result<Vec<Point>, Error> = (0..=100)
-            .map(|i| 0.03 * (15.0_f64 / 0.03).powf(f64::from(i) / 100.0))
-            .map(|time| Ok(Point::new(time, law.risk_limit(time, SIGNAL, NOISE)?)))
-            .collect();
-        let name = format!("γ = n/d = {ratio}");
-        series.push(Series { name: name.clone(), points: curve?, style: Style::Line });
-        series.push(Series { name, points, style: Style::Markers });
+        ensembles.push((ratio, law, spectra));
     }
-    found.conclude("The risk of flow on random features settles to an integral over the Marchenko–Pastur law (Prop. G.9)", "equal in the limit");
-    for (ratio, predicted, measured) in eigenvalues {
+    let mut series = Vec::new();
+    for (ratio, law, spectra) in &ensembles {
+        for time in [0.2, 1.0, 5.0] {
+            let statement =
+                format!("Prop. G.9: risk of flow on random spectra, γ = {ratio}, t = {time}");
+            let predicted = law.risk_limit(time, SIGNAL, NOISE)?;
+            let measured = extrapolated(spectra, |spectrum| risk(spectrum, time))?;
+            found.estimate(&statement, predicted, measured, predicted);
+        }
+        series.extend(risk_series(&format!("γ = n/d = {ratio}"), law, &spectra[1])?);
+    }
+    found.conclude(
+        "The risk of flow on random features settles to an integral over the Marchenko–Pastur law \
+         (Prop. G.9)",
+        "equal in the limit",
+    );
+    for (ratio, law, spectra) in &ensembles {
         let statement = format!("Prop. G.10: representative eigenvalue, γ = {ratio}");
-        found.estimate(&statement, predicted, measured, predicted);
+        let predicted = law.representative_eigenvalue(SIGNAL, NOISE)?;
+        let of_one =
+            |spectrum: &Spectrum| Ok(representative_eigenvalue(spectrum, SIGNAL, NOISE)?);
+        found.estimate(&statement, predicted, extrapolated(spectra, of_one)?, predicted);
     }
     found.conclude(
         "The representative eigenvalue settles to (1 + γ + λ★)/(1 + λ★) (Prop. G.10)",
@@ -184,6 +167,34 @@ fn random_spectra(
     );
     found.figures.push(risk_figure(series));
     Ok(())
+}
+
+/// The expected squared error per example of flow stopped at a time.
+fn risk(spectrum: &Spectrum, time: f64) -> Result<f64, Error> {
+    Ok(flow_risk(spectrum, SIGNAL, NOISE, time)? / spectrum.examples() as f64)
+}
+
+/// The curve of the limit, and means over spectra.
+fn risk_series(
+    name: &str,
+    law: &MarchenkoPastur,
+    spectra: &[Spectrum],
+) -> Result<[Series; 2], Error> {
+    let curve: Result<Vec<Point>, Error> = (0..=100)
+        .map(|i| 0.03 * (15.0_f64 / 0.03).powf(f64::from(i) / 100.0))
+        .map(|time| Ok(Point::new(time, law.risk_limit(time, SIGNAL, NOISE)?)))
+        .collect();
+    let marks: Result<Vec<Point>, Error> = TIMES
+        .into_iter()
+        .map(|time| {
+            let risks: Result<Vec<f64>, Error> =
+                spectra.iter().map(|spectrum| risk(spectrum, time)).collect();
+            let Mean { mean, error } = Mean::of(&risks?);
+            Ok(Point::new(time, mean).with_error(error))
+        })
+        .collect();
+    let series = |points, style| Series { name: name.to_owned(), points, style };
+    Ok([series(curve?, Style::Line), series(marks?, Style::Markers)])
 }
 
 /// A mean in the limit of large prompts, from two sizes one of which is twice the other.

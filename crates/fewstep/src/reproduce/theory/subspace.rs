@@ -133,91 +133,110 @@ fn exact_risk(jacobian: &Rows, queries: &Rows, estimate: &Rows) -> f64 {
     (size(&missed) + NOISE * size(&noise)) / QUERIES as f64
 }
 
+/// A prompt and a query whose weights are divided into blocks of three.
+struct Blocks {
+    jacobian: Rows,
+    query: Vec<f64>,
+    /// The posterior mean as a matrix, and its covariance `I`, by the information form.
+    gain: Rows,
+    information: Rows,
+    /// In prompt space: Query-Aware and Trace-TopK.
+    scores: Vec<f64>,
+    traces: Vec<f64>,
+}
+
+impl Blocks {
+    const STARTS: [usize; 4] = [0, 3, 6, 9];
+
+    fn new(rng: &mut Rng) -> Result<Self, Error> {
+        let (jacobian, query) = (rows(rng, EXAMPLES), rows(rng, 1).remove(0));
+        let block = |&start: &usize| {
+            let own = start..start + 3;
+            let features: Rows = jacobian.iter().map(|row| row[own.clone()].to_vec()).collect();
+            Block::from_features(format!("block {start}"), &features, Some(&query[own]))
+        };
+        let blocks: Result<Vec<Block>, _> = Self::STARTS.iter().map(block).collect();
+        let geometry = Geometry::new(normals(rng, EXAMPLES), blocks?)?;
+        let gain = posterior_matrix(&jacobian, &[1.0; WEIGHTS]);
+        Ok(Self {
+            information: product(&gain, &jacobian),
+            scores: subspace::query_scores(&geometry, NOISE)?,
+            traces: subspace::trace_scores(&geometry, NOISE)?,
+            jacobian,
+            query,
+            gain,
+        })
+    }
+
+    /// The query's derivative with respect to one block, and 0 elsewhere.
+    fn alone(&self, start: usize) -> Vec<f64> {
+        let own = start..start + 3;
+        (0..WEIGHTS).map(|j| if own.contains(&j) { self.query[j] } else { 0.0 }).collect()
+    }
+
+    /// What keeping one block of the posterior mean takes from the risk of doing nothing.
+    fn simulate(&self, draws: usize, rng: &mut Rng) -> Vec<Mean> {
+        let mut reductions = vec![Vec::with_capacity(draws); Self::STARTS.len()];
+        for _ in 0..draws {
+            let truth = normals(rng, WEIGHTS);
+            let residuals: Vec<f64> = multiply(&self.jacobian, &truth)
+                .into_iter()
+                .map(|clean| clean + NOISE.sqrt() * rng.normal())
+                .collect();
+            let (mean, target) = (multiply(&self.gain, &residuals), dot(&self.query, &truth));
+            for (list, start) in reductions.iter_mut().zip(Self::STARTS) {
+                let guess = dot(&self.alone(start), &mean);
+                list.push(target * target - (target - guess).powi(2));
+            }
+        }
+        reductions.iter().map(|list| Mean::of(list)).collect()
+    }
+}
+
 /// Sec. 8.2: scores of blocks, and whether they are what a block takes from the risk.
 fn block_scores(
     settings: &TheorySettings,
     rng: &mut Rng,
     found: &mut Findings,
 ) -> Result<(), Error> {
-    let (jacobian, query) = (rows(rng, EXAMPLES), rows(rng, 1).remove(0));
-    let starts = [0, 3, 6, 9];
-    let part = |row: &[f64], start: usize| row[start..start + 3].to_vec();
-    let blocks: Result<Vec<Block>, _> = starts
-        .iter()
-        .map(|&start| {
-            let features: Rows = jacobian.iter().map(|row| part(row, start)).collect();
-            Block::from_features(
-                format!("block {start}"),
-                &features,
-                Some(&part(&query, start)),
-            )
-        })
-        .collect();
-    let geometry = Geometry::new(normals(rng, EXAMPLES), blocks?)?;
-    let scores = subspace::query_scores(&geometry, NOISE)?;
-    let traces = subspace::trace_scores(&geometry, NOISE)?;
-    // I = GJ, the covariance of the posterior mean, by the information form.
-    let gain = posterior_matrix(&jacobian, &[1.0; WEIGHTS]);
-    let information = product(&gain, &jacobian);
-    let alone = |start: usize| -> Vec<f64> {
-        (0..WEIGHTS)
-            .map(|j| if (start..start + 3).contains(&j) { query[j] } else { 0.0 })
-            .collect()
-    };
+    let blocks = Blocks::new(rng)?;
     let (mut forms, mut sums) = (Vec::new(), Vec::new());
-    for (&start, (&score, &trace)) in starts.iter().zip(scores.iter().zip(&traces)) {
-        let own = alone(start);
-        let literal = dot(&own, &multiply(&information, &own));
-        forms.push((literal, score, score));
-        let diagonal: f64 = (start..start + 3).map(|j| information[j][j]).sum();
+    for (start, (&score, &trace)) in
+        Blocks::STARTS.into_iter().zip(blocks.scores.iter().zip(&blocks.traces))
+    {
+        let own = blocks.alone(start);
+        forms.push((dot(&own, &multiply(&blocks.information, &own)), score, score));
+        let diagonal: f64 = (start..start + 3).map(|j| blocks.information[j][j]).sum();
         sums.push((diagonal, trace, trace));
     }
     found.identity("Sec. 8.2: Query-Aware score in weights, and in prompt space", &forms, 1e-9);
     found.identity("Sec. 8.2: Trace-TopK score in weights, and in prompt space", &sums, 1e-9);
     found.conclude("Block scores can be computed in prompt space (Sec. 8.2)", "equal");
 
-    let reductions: Vec<f64> = starts
-        .iter()
-        .zip(&scores)
-        .map(|(&start, score)| {
-            2.0 * dot(&alone(start), &multiply(&information, &query)) - score
-        })
-        .collect();
-    // What keeping one block of the posterior mean takes from the risk of doing nothing.
-    let whole = dot(&query, &query);
-    let mut shares = vec![Vec::with_capacity(settings.draws); starts.len()];
-    for _ in 0..settings.draws {
-        let truth = normals(rng, WEIGHTS);
-        let residuals: Vec<f64> = multiply(&jacobian, &truth)
-            .into_iter()
-            .map(|clean| clean + NOISE.sqrt() * rng.normal())
-            .collect();
-        let (mean, target) = (multiply(&gain, &residuals), dot(&query, &truth));
-        for (list, &start) in shares.iter_mut().zip(&starts) {
-            let guess = dot(&alone(start), &mean);
-            list.push((target * target - (target - guess).powi(2)) / whole);
-        }
-    }
-    let means: Vec<Mean> = shares.iter().map(|list| Mean::of(list)).collect();
-    for (&start, (reduction, &mean)) in starts.iter().zip(reductions.iter().zip(&means)) {
+    let means = blocks.simulate(settings.draws, rng);
+    let informed = multiply(&blocks.information, &blocks.query);
+    let whole = dot(&blocks.query, &blocks.query);
+    for (start, (score, &mean)) in
+        Blocks::STARTS.into_iter().zip(blocks.scores.iter().zip(&means))
+    {
         let end = start + 2;
-        let statement =
-            format!("Sec. 8.2: share of the risk that weights {start} to {end} alone remove");
-        found.estimate(&statement, reduction / whole, mean, 1.0);
+        let statement = format!("Sec. 8.2: risk that weights {start} to {end} alone remove");
+        let predicted = 2.0 * dot(&blocks.alone(start), &informed) - score;
+        found.estimate(&statement, predicted, mean, whole);
     }
     found.conclude(
         "The risk reduction of a block is 2 j_bᵀ(I j)_b minus its score (Sec. 8.2, corrected)",
         "equal in expectation",
     );
-    proportionality(&means, scores.iter().map(|score| score / whole).collect(), found);
+    proportionality(&means, &blocks.scores, found);
     Ok(())
 }
 
 /// Whether the reductions of all blocks are the same multiple of their scores.
-fn proportionality(reductions: &[Mean], scores: Vec<f64>, found: &mut Findings) {
+fn proportionality(reductions: &[Mean], scores: &[f64], found: &mut Findings) {
     let ratios: Vec<Mean> = reductions
         .iter()
-        .zip(&scores)
+        .zip(scores)
         .map(|(found, score)| Mean { mean: found.mean / score, error: found.error / score })
         .collect();
     let pairs = ratios.iter().flat_map(|a| ratios.iter().map(move |b| (*a, *b)));
@@ -235,56 +254,70 @@ fn proportionality(reductions: &[Mean], scores: Vec<f64>, found: &mut Findings) 
     );
 }
 
+/// Prompts to learn from, and what all of them together say.
+struct Population {
+    prompts: Vec<QueryInformation>,
+    mean: QueryInformation,
+    /// `R` and the variance of Thm. E.25: how far single prompts are from the mean.
+    bound: f64,
+    variance: f64,
+}
+
+impl Population {
+    fn new(rng: &mut Rng) -> Result<Self, Error> {
+        let metric = QueryMetric::from_queries(&rows(rng, QUERIES))?;
+        let prompts: Result<Vec<QueryInformation>, _> = (0..40)
+            .map(|_| {
+                LinearGaussian::new(&rows(rng, EXAMPLES), Prior::Isotropic(1.0), NOISE)?
+                    .query_information(&metric)
+            })
+            .collect();
+        let prompts = prompts?;
+        let mean = mean_of(&prompts.iter().collect::<Vec<_>>())?;
+        let dimension = mean.matrix().rows();
+        let (mut bound, mut second) = (0.0_f64, vec![vec![0.0; dimension]; dimension]);
+        for prompt in &prompts {
+            let pairs = prompt.matrix().to_rows().into_iter().zip(mean.matrix().to_rows());
+            let apart: Rows = pairs.map(|(a, b)| subtract(&a, &b)).collect();
+            let square = product(&apart, &apart);
+            bound = bound.max(Spectrum::of(&square)?.largest().sqrt());
+            for (sum, row) in second.iter_mut().zip(&square) {
+                sum.iter_mut().zip(row).for_each(|(s, x)| *s += x / prompts.len() as f64);
+            }
+        }
+        let variance = Spectrum::of(&second)?.largest();
+        Ok(Self { prompts, mean, bound, variance })
+    }
+}
+
+fn mean_of(prompts: &[&QueryInformation]) -> Result<QueryInformation, Error> {
+    let dimension = prompts.first().map_or(0, |prompt| prompt.matrix().rows());
+    let mut global = GlobalInformation::new(dimension);
+    for prompt in prompts {
+        global.add(prompt)?;
+    }
+    Ok(global.mean()?)
+}
+
 /// Thm. E.25: the regret of a subspace that was learned from prompts.
 fn learned_subspace(
     settings: &TheorySettings,
     rng: &mut Rng,
     found: &mut Findings,
 ) -> Result<(), Error> {
-    let metric = QueryMetric::from_queries(&rows(rng, QUERIES))?;
-    let dimension = metric.dimension();
-    let informed: Result<Vec<QueryInformation>, _> = (0..40)
-        .map(|_| {
-            LinearGaussian::new(&rows(rng, EXAMPLES), Prior::Isotropic(1.0), NOISE)?
-                .query_information(&metric)
-        })
-        .collect();
-    let informed = informed?;
-    let mean_of = |chosen: &[usize]| -> Result<QueryInformation, Error> {
-        let mut global = GlobalInformation::new(dimension);
-        for &place in chosen {
-            global.add(&informed[place])?;
-        }
-        Ok(global.mean()?)
-    };
-    let everything = mean_of(&(0..informed.len()).collect::<Vec<_>>())?;
-    let deviations: Vec<Rows> = informed
-        .iter()
-        .map(|one| {
-            let pairs = one.matrix().to_rows().into_iter().zip(everything.matrix().to_rows());
-            pairs.map(|(a, b)| subtract(&a, &b)).collect()
-        })
-        .collect();
-    let squares: Vec<Rows> = deviations.iter().map(|one| product(one, one)).collect();
-    let mut second = vec![vec![0.0; dimension]; dimension];
-    let mut bound = 0.0_f64;
-    for square in &squares {
-        bound = bound.max(Spectrum::of(square)?.largest().sqrt());
-        for (sum, row) in second.iter_mut().zip(square) {
-            sum.iter_mut().zip(row).for_each(|(s, x)| *s += x / squares.len() as f64);
-        }
-    }
-    let variance = Spectrum::of(&second)?.largest();
+    let all = Population::new(rng)?;
     let (failure, budget, runs) = (0.1, 2, settings.draws / 20);
-    let best = everything.optimal_subspace(budget)?.risk();
+    let best = all.mean.optimal_subspace(budget)?.risk();
     for prompts in [10, 100] {
-        let plug_in = PlugIn::independent(prompts, dimension, bound, variance)?;
+        let dimension = all.mean.matrix().rows();
+        let plug_in = PlugIn::independent(prompts, dimension, all.bound, all.variance)?;
         let allowed = plug_in.regret(budget, failure)?;
         let mut outside = 0;
         for _ in 0..runs {
-            let chosen: Vec<usize> = (0..prompts).map(|_| rng.below(informed.len())).collect();
+            let chosen: Vec<&QueryInformation> =
+                (0..prompts).map(|_| &all.prompts[rng.below(all.prompts.len())]).collect();
             let learned = mean_of(&chosen)?.optimal_subspace(budget)?;
-            outside += usize::from(everything.risk(&learned)? - best > allowed);
+            outside += usize::from(all.mean.risk(&learned)? - best > allowed);
         }
         let statement = format!(
             "Thm. E.25: regret of 2 directions learned from {prompts} prompts over the bound"

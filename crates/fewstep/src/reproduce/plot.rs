@@ -339,8 +339,16 @@ fn width(text: &str, letters: f64) -> f64 {
     0.6 * letters * text.chars().count() as f64
 }
 
-/// Text in lines that fit.
+/// Text in lines that fit, of about the same length.
 fn wrap(text: &str, most: f64, letters: f64) -> Vec<String> {
+    let lines = fill(text, most, letters);
+    let share = 1.15 * width(text, letters) / lines.len().max(1) as f64;
+    let even = fill(text, share.min(most), letters);
+    if even.len() == lines.len() { even } else { lines }
+}
+
+/// Text in lines that hold as many words as fit.
+fn fill(text: &str, most: f64, letters: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

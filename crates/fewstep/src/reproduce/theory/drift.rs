@@ -288,9 +288,9 @@ fn figure(paths: &[Path]) -> Figure {
     let real = "real − linear steps";
     let median = seen.iter().map(|(steps, all)| Point::new(*steps, middle(all))).collect();
     let plot = Plot {
-        title: "Real steps of the model against linear ones".to_owned(),
+        title: "Real steps against linear ones".to_owned(),
         x: Axis::new("steps T").log(),
-        y: Axis::new("distance on the prompt, over LB²ρ²E²").log(),
+        y: Axis::new("distance, in units of LB²ρ²E²").log(),
         series: vec![
             series(real, band.collect(), Style::Band),
             series(real, median, Style::Line),

@@ -382,7 +382,7 @@ fn filter_figure(
     }
     series.push(Series { name: bayes, points: measured.collect(), style: Style::Markers });
     let plot = Plot {
-        title: "What is kept of each mode: steps against Bayes".to_owned(),
+        title: "What is kept of a mode: steps, Bayes".to_owned(),
         x: Axis::new("eigenvalue over noise-to-signal ratio, λ/λ★").log(),
         y: Axis::new("share of the mode that is fitted").within(0.0, 1.02),
         series,

@@ -89,7 +89,7 @@ fn moments(prompt: &Prompt, evidence: &[Vec<f64>], found: &mut Findings) -> Resu
 /// Thm. 7.2: how often the bound on the chosen horizon, or on any, fails.
 fn coverage(prompt: &Prompt, evidence: &[Vec<f64>], found: &mut Findings) -> Result<(), Error> {
     let (risks, draws) = (prompt.bounds.population_risks(), evidence.len());
-    let names = ["as stated, chosen T", "exact moments, every T", "exact moments, T = 8"];
+    let names = ["Thm. 7.2, chosen T", "exact, every T", "exact, T = 8"];
     let mut points = names.map(|_| Vec::new());
     for (place, confidence) in CONFIDENCES.into_iter().enumerate() {
         let failure = 1.0 - confidence;
@@ -112,8 +112,9 @@ fn coverage(prompt: &Prompt, evidence: &[Vec<f64>], found: &mut Findings) -> Res
         ];
         if TABLED.contains(&place) {
             for (name, &failures) in names.iter().zip(&failures) {
+                let place = if name.starts_with("Thm.") { "" } else { "Lems. E.11 and E.12, " };
                 let statement =
-                    format!("Thm. 7.2: bound of confidence {confidence} fails ({name})");
+                    format!("{place}{name}: bound of confidence {confidence} fails");
                 found.frequency(&statement, failure, failures, draws);
             }
         }

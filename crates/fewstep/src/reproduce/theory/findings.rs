@@ -134,7 +134,7 @@ impl Findings {
         };
         self.bounds.push(vec![
             statement.to_owned(),
-            number(allowed),
+            chance(allowed),
             number(share),
             draws.to_string(),
             format!("{distance:+.1}").replace('-', "−"),
@@ -270,7 +270,7 @@ fn summary(rows: &[Row]) -> String {
     };
     let worst = frequencies().max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
     if let Some((share, allowed)) = worst {
-        let (share, allowed) = (number(share), number(allowed));
+        let (share, allowed) = (number(share), chance(allowed));
         parts.push(match frequencies().count() {
             1 => format!("failures with frequency {share} where {allowed} is allowed"),
             count => format!(
@@ -291,8 +291,9 @@ pub(super) fn number(value: f64) -> String {
     let text = match value.abs() {
         0.0 => "0".to_owned(),
         size if !(1e-3..1e5).contains(&size) => format!("{value:.2e}"),
-        // Probabilities and the like are written as they are said.
-        size if size < 1.0 => trimmed(&format!("{value:.4}")),
+        size if size < 0.01 => format!("{value:.6}"),
+        size if size < 0.1 => format!("{value:.5}"),
+        size if size < 1.0 => format!("{value:.4}"),
         size if size < 10.0 => format!("{value:.3}"),
         size if size < 100.0 => format!("{value:.2}"),
         _ => format!("{value:.0}"),
@@ -300,9 +301,9 @@ pub(super) fn number(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A decimal without its last zeros.
-fn trimmed(decimal: &str) -> String {
-    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
+/// A probability as it is said, such as 0.1.
+fn chance(probability: f64) -> String {
+    number(probability).trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn numbers_keep_four_digits() {
-        let shown = [0.0, 0.012_345, 1.234_56, 98.765, 4321.4, 1.5e-7].map(number);
-        assert_eq!(shown, ["0", "0.0123", "1.235", "98.77", "4321", "1.50e−7"]);
+        let shown = [0.0, 0.012_341, 1.234_56, 98.765, 4321.4, 1.5e-7].map(number);
+        assert_eq!(shown, ["0", "0.01234", "1.235", "98.77", "4321", "1.50e−7"]);
     }
 }

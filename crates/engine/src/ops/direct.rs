@@ -105,6 +105,10 @@ impl<R: Real> Product<'_, R> {
                 self.block::<16>(row, first, block);
                 first += 16;
             }
+            while let Some(block) = target.get_mut(first..first + 8) {
+                self.block::<8>(row, first, block);
+                first += 8;
+            }
             for column in first..target.len() {
                 self.block::<1>(row, column, &mut target[column..=column]);
             }

@@ -34,6 +34,9 @@ const BLOCK: usize = 512;
 /// Partial sums of an inner product, side by side.
 const LANES: usize = 16;
 
+/// Half of them.
+const HALF: usize = LANES / 2;
+
 /// How a product is taken directly, if it should be.
 pub(super) fn way<R>(left: View<'_, R>, right: View<'_, R>) -> Option<Way> {
     let size = right.rows * right.columns;
@@ -228,9 +231,17 @@ impl<R: Real> Product<'_, R> {
                 }
             }
         }
+        // Heads are often of eight numbers: a rest of known length stays in registers.
+        let half = if right.len() - whole >= HALF { HALF } else { 0 };
         for (row, (sums, left)) in sums.iter_mut().zip(&lefts).enumerate() {
-            let rest = left[whole..].iter().zip(&right[whole..]);
-            for (sum, (&left, &right)) in sums.iter_mut().zip(rest) {
+            if half > 0 {
+                let (left, right) = (&left[whole..whole + HALF], &right[whole..whole + HALF]);
+                for lane in 0..HALF {
+                    sums[lane] += left[lane] * right[lane];
+                }
+            }
+            let rest = left[whole + half..].iter().zip(&right[whole + half..]);
+            for (sum, (&left, &right)) in sums[half..].iter_mut().zip(rest) {
                 *sum += left * right;
             }
             let sum = self.scale * halved(*sums);

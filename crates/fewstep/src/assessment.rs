@@ -225,23 +225,8 @@ fn follow(session: &Session, map: &DigitMap, x: usize) -> Result<Path, Error> {
         errors,
         evidence: chosen(HorizonRule::Evidence)?,
         leave_one_out: chosen(HorizonRule::LeaveOneOut)?,
-        bayes: error(clean_value(&map.pairs, x)),
+        bayes: error(Prior::paper().predict_clean(&map.pairs, x).0),
     })
-}
-
-/// The Bayes prediction of the clean label, under the paper's distribution.
-fn clean_value(pairs: &[(usize, usize)], x: usize) -> f64 {
-    let (mut sum, mut total) = (0.0, 0.0);
-    let Prior { shifts, noises } = Prior::paper();
-    for &shift in &shifts {
-        for &noise in &noises {
-            let one = Prior { shifts: vec![shift], noises: vec![noise] };
-            let seen: f64 = pairs.iter().map(|&(x, y)| one.predict(&[], x)[y]).product();
-            sum += seen * value((x + shift) % DIGITS);
-            total += seen;
-        }
-    }
-    sum / total
 }
 
 fn groups(paths: &[Path]) -> Vec<Group> {
@@ -304,13 +289,5 @@ mod tests {
         assert_eq!((all.eight.mean, all.best.0), (1.0, LONGEST as usize));
         assert_eq!(all.oracle, all.best.1);
         assert_eq!(inside.none, Mean { mean: 12.0, error: 0.0 });
-    }
-
-    #[test]
-    fn the_clean_label_is_certain_once_the_shift_is() {
-        let pairs: Vec<_> = (0..10).map(|x| (x, (x + 7) % 10)).collect();
-        assert!((clean_value(&pairs, 5) - value(2)).abs() < 1e-6);
-        // Before any pair every shift is equally likely.
-        assert!((clean_value(&[], 5) - 0.5).abs() < 1e-12);
     }
 }

@@ -117,10 +117,6 @@ impl Prior {
     /// likely.
     #[must_use]
     pub fn predict(&self, pairs: &[(usize, usize)], x: usize) -> [f64; DIGITS] {
-        let chance = |shift: usize, noise: f64, (x, y): (usize, usize)| {
-            let kept = if (x + shift) % DIGITS == y { 1.0 - noise } else { 0.0 };
-            kept + noise / DIGITS as f64
-        };
         let mut predicted = [0.0; DIGITS];
         for &shift in &self.shifts {
             for &noise in &self.noises {
@@ -136,6 +132,68 @@ impl Prior {
         } else {
             [1.0 / DIGITS as f64; DIGITS]
         }
+    }
+
+    /// The probability of each shift `0, 1, …, 9` after some pairs, by Bayes' rule.
+    ///
+    /// ```text
+    /// P(shift | pairs) ∝ Σ_noise Π_i P(y_i | x_i, shift, noise)
+    /// ```
+    ///
+    /// Pairs that no task of the prior can show leave the shifts of the prior equally likely.
+    ///
+    /// # Examples
+    ///
+    /// One pair, kept with probability ½ and replaced by one of ten digits otherwise: the shift
+    /// that it shows is `0.55/0.05 = 11` times as likely as the other.
+    ///
+    /// ```
+    /// use fewstep::digit_maps::Prior;
+    ///
+    /// let posterior = Prior { shifts: vec![1, 4], noises: vec![0.5] }.posterior(&[(0, 4)]);
+    /// assert!((posterior[4] - 11.0 / 12.0).abs() < 1e-15);
+    /// assert_eq!(posterior[0], 0.0);
+    /// ```
+    #[must_use]
+    pub fn posterior(&self, pairs: &[(usize, usize)]) -> [f64; DIGITS] {
+        let seen = |shift, noise| -> f64 {
+            pairs.iter().map(|&pair| chance(shift, noise, pair)).product()
+        };
+        let mut posterior = [0.0; DIGITS];
+        for &shift in &self.shifts {
+            posterior[shift] +=
+                self.noises.iter().map(|&noise| seen(shift, noise)).sum::<f64>();
+        }
+        if posterior.iter().sum::<f64>() == 0.0 {
+            for &shift in &self.shifts {
+                posterior[shift] += 1.0;
+            }
+        }
+        let total: f64 = posterior.iter().sum();
+        posterior.map(|weight| weight / total)
+    }
+
+    /// Mean and variance of the clean label's value after some pairs: the prediction that no other
+    /// beats on average at a query whose label is never replaced, and what is left of its error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::digit_maps::Prior;
+    ///
+    /// let prior = Prior { shifts: vec![0, 9], noises: vec![0.0] };
+    /// let (mean, variance) = prior.predict_clean(&[], 0);
+    /// assert_eq!((mean, variance), (0.5, 0.25));
+    /// ```
+    #[must_use]
+    pub fn predict_clean(&self, pairs: &[(usize, usize)], x: usize) -> (f64, f64) {
+        let posterior = self.posterior(pairs);
+        let expect = |of: &dyn Fn(f64) -> f64| -> f64 {
+            let shifts = posterior.iter().enumerate();
+            shifts.map(|(shift, weight)| weight * of(value((x + shift) % DIGITS))).sum()
+        };
+        let mean = expect(&|label| label);
+        (mean, expect(&|label| (label - mean).powi(2)))
     }
 
     /// The mean of the label's value after some pairs, which no prediction beats on average.
@@ -165,6 +223,12 @@ impl Prior {
 #[must_use]
 pub fn value(digit: usize) -> f64 {
     digit as f64 / (DIGITS - 1) as f64
+}
+
+/// The probability with which a task with this shift and noise shows `y` for `x`.
+fn chance(shift: usize, noise: f64, (x, y): (usize, usize)) -> f64 {
+    let kept = if (x + shift) % DIGITS == y { 1.0 - noise } else { 0.0 };
+    kept + noise / DIGITS as f64
 }
 
 impl DigitMap {
@@ -238,6 +302,74 @@ mod tests {
         }
     }
 
+    /// The posterior against brute force: draw every shift, noise and replacement there is.
+    ///
+    /// With noise `k/m` a label is one of `m·10` equally likely events: `k·10` of them replace it
+    /// by a digit, the others keep it. All events of three pairs are listed and counted.
+    #[test]
+    fn the_prediction_of_a_clean_label_counts_all_ways_to_see_the_pairs() {
+        let prior = Prior { shifts: vec![0, 2, 5], noises: vec![0.0, 0.25, 0.75] };
+        let quarters = [0_usize, 1, 3];
+        let shown = |event: usize, kept: usize, replacing: usize| match event {
+            event if event < replacing * DIGITS => event % DIGITS,
+            _ => kept,
+        };
+        for pairs in
+            [[(1, 3), (4, 6), (7, 1)], [(0, 0), (3, 8), (9, 1)], [(2, 2), (2, 4), (2, 7)]]
+        {
+            let x = 6;
+            let mut ways = [0_u64; DIGITS];
+            for &shift in &prior.shifts {
+                for replacing in quarters {
+                    // Pairs are independent given the task: count their events one by one.
+                    let count = |(x, y): (usize, usize)| {
+                        let kept = (x + shift) % DIGITS;
+                        let all = 0..4 * DIGITS;
+                        all.filter(|&event| shown(event, kept, replacing) == y).count() as u64
+                    };
+                    ways[(x + shift) % DIGITS] +=
+                        pairs.iter().map(|&pair| count(pair)).product::<u64>();
+                }
+            }
+            let total = ways.iter().sum::<u64>() as f64;
+            let share = |digit: usize| ways[digit] as f64 / total;
+            let mean: f64 = (0..DIGITS).map(|digit| share(digit) * digit as f64 / 9.0).sum();
+            let square: f64 =
+                (0..DIGITS).map(|digit| share(digit) * (digit as f64 / 9.0).powi(2)).sum();
+            let found = prior.predict_clean(&pairs, x);
+            let tolerance = 1e3 * f64::EPSILON;
+            assert!((found.0 - mean).abs() < tolerance, "{pairs:?}: {} not {mean}", found.0);
+            assert!((found.1 - (square - mean * mean)).abs() < tolerance, "{pairs:?}");
+        }
+    }
+
+    /// And against drawn tasks: the mean of the clean labels among those that show the same pairs.
+    #[test]
+    fn the_prediction_of_a_clean_label_is_its_mean_among_drawn_tasks() {
+        let prior = Prior::paper();
+        let (mut rng, mut labels) = (Rng::new(5), vec![]);
+        for _ in 0..600_000 {
+            let map = prior.draw(2, &mut rng);
+            // By symmetry only the differences matter: move every pair to x = 0.
+            let moved: Vec<usize> =
+                map.pairs.iter().map(|(x, y)| (y + DIGITS - x) % DIGITS).collect();
+            if moved == [1, 3] {
+                labels.push(value(map.shift));
+            }
+        }
+        let (mean, variance) = prior.predict_clean(&[(4, 5), (0, 3)], 0);
+        let count = labels.len() as f64;
+        assert!(count > 1000.0, "{count} tasks are too few");
+        let found = labels.iter().sum::<f64>() / count;
+        assert!((found - mean).abs() < 4.0 * (variance / count).sqrt(), "{found}, not {mean}");
+        let spread = labels.iter().map(|label| (label - mean).powi(2)).sum::<f64>() / count;
+        // Labels lie between 0 and 1, so their squared distance has at most this variance.
+        assert!(
+            (spread - variance).abs() < 4.0 * (variance / count).sqrt(),
+            "{spread}, {variance}"
+        );
+    }
+
     #[test]
     fn labels_are_replaced_as_often_as_the_noise_says() {
         let prior = Prior { shifts: vec![2], noises: vec![0.55] };
@@ -246,6 +378,19 @@ mod tests {
         let (share, count) = (0.45 + 0.055, pairs.len() as f64);
         let error = (share * (1.0 - share) / count).sqrt();
         assert!((clean / count - share).abs() < 4.0 * error);
+    }
+
+    #[test]
+    fn the_clean_label_is_certain_once_the_shift_is() {
+        let pairs: Vec<_> = (0..10).map(|x| (x, (x + 7) % 10)).collect();
+        let (mean, variance) = Prior::paper().predict_clean(&pairs, 5);
+        assert!((mean - value(2)).abs() < 1e-6 && variance < 1e-6);
+        // Before any pair every shift is equally likely.
+        let (mean, variance) = Prior::paper().predict_clean(&[], 5);
+        assert!((mean - 0.5).abs() < 1e-12 && (variance - 99.0 / 12.0 / 81.0).abs() < 1e-12);
+        // Pairs that no task can show say nothing about the shift.
+        let prior = Prior { shifts: vec![1, 2], noises: vec![0.0] };
+        assert!((prior.predict_clean(&[(0, 5)], 0).0 - 1.5 / 9.0).abs() < 1e-12);
     }
 
     #[test]

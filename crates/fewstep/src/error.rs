@@ -288,6 +288,110 @@ pub enum Error {
     #[error("no cache directory is known; set HOME or XDG_CACHE_HOME")]
     NoCache,
 
+    // Experiments.
+    /// A share of the tasks cannot be read.
+    #[error("the shard {found:?} is none; write I/N with I from 1 to N, such as 2/4")]
+    BadShard {
+        /// What was given.
+        found: String,
+    },
+    /// A directory holds results already.
+    #[error(
+        "{} holds results already; {remedy}",
+        directory.display()
+    )]
+    ResultsInUse {
+        /// The directory.
+        directory: PathBuf,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A directory holds no results.
+    #[error(
+        "{} holds no results: settings.json is not there; name directories that fewstep reproduce \
+         has written",
+        directory.display()
+    )]
+    NoResults {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Results were made with other settings.
+    #[error(
+        "{} was made with other settings: {name} is {found}, and {expected} here; only results of \
+         the same settings belong together, so give the same flags or name another directory",
+        file.display()
+    )]
+    OtherSettings {
+        /// The file with the settings.
+        file: PathBuf,
+        /// The first setting that differs.
+        name: String,
+        /// What the file says.
+        found: String,
+        /// What is asked for.
+        expected: String,
+    },
+    /// Settings cannot be read.
+    #[error("{} cannot be read ({problem}); name another directory", file.display())]
+    BadSettings {
+        /// The file.
+        file: PathBuf,
+        /// What the parser found.
+        problem: String,
+    },
+    /// The same task was measured twice with different numbers.
+    #[error(
+        "task {task} of {} differs from the one in {}; one of them is damaged or comes from \
+         another machine, so make it again",
+        file.display(),
+        first.display()
+    )]
+    DifferentResults {
+        /// The task.
+        task: usize,
+        /// The file that was read second.
+        file: PathBuf,
+        /// The file that was read first.
+        first: PathBuf,
+    },
+    /// No task could be measured.
+    #[error("none of {tasks} tasks could be measured; the first: {problem}")]
+    AllFailed {
+        /// How many were tried.
+        tasks: usize,
+        /// What was wrong with the first.
+        problem: String,
+    },
+    /// Sentences are needed and none are named.
+    #[error(
+        "sst2 needs labelled sentences: add --data FILE.tsv, the validation split of SST-2 with \
+         the columns sentence and label; fewstep reproduce --help says where it comes from"
+    )]
+    NoData,
+    /// A table of sentences is none.
+    #[error("{}: line {line}: {problem}", file.display())]
+    BadTable {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there, and what is allowed.
+        problem: &'static str,
+    },
+    /// A table holds too few sentences, or is too large.
+    #[error("{} holds {found} {what}; it must be {allowed}", file.display())]
+    BadTableSize {
+        /// The file.
+        file: PathBuf,
+        /// How many there are.
+        found: u64,
+        /// Of what.
+        what: &'static str,
+        /// How many are allowed.
+        allowed: String,
+    },
+
     // Below.
     /// The model or the task's text was refused.
     #[error(transparent)]

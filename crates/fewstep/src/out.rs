@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 /// A file of answers that is being written.
 #[derive(Debug)]
 pub struct Out {
-    file: File,
-    path: PathBuf,
+    lines: Lines,
 }
 
 /// What a file of answers holds already.
@@ -39,6 +38,16 @@ impl Done {
     pub fn failed(&self, record: &str) -> bool {
         self.failed.contains(&Fingerprint::of(record))
     }
+
+    /// Takes note of a record; `None` if it is none.
+    fn note(&mut self, text: &str) -> Option<()> {
+        match serde_json::from_str(text).ok()? {
+            Record { error: Some(_), .. } => self.failed.insert(Fingerprint::of(text)),
+            Record { id: Some(id), .. } => self.answered.insert(Fingerprint::of(&id)),
+            Record { id: None, error: None } => return None,
+        };
+        Some(())
+    }
 }
 
 /// As much of a record as is needed to go on.
@@ -57,6 +66,37 @@ impl Out {
     /// another run writes to it, [`Error::OutLine`] if it holds something else than answers,
     /// [`Error::File`] if it cannot be read or written.
     pub fn open(path: &Path, resume: bool) -> Result<(Self, Done), Error> {
+        let mut done = Done::default();
+        let (lines, dropped) = Lines::open(path, resume, |text| done.note(text))?;
+        done.dropped = dropped;
+        Ok((Self { lines }, done))
+    }
+
+    /// Appends a record and its line break in one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] if it cannot be written.
+    pub fn write(&mut self, record: &str) -> Result<(), Error> {
+        self.lines.write(record)
+    }
+}
+
+/// A file of lines that one run at a time adds to.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lines {
+    /// Opens a file. With `resume` it may hold lines already: `note` hears them, and says `None`
+    /// to one that does not belong there. Returns how many bytes of a half line were dropped, too.
+    pub(crate) fn open(
+        path: &Path,
+        resume: bool,
+        note: impl FnMut(&str) -> Option<()>,
+    ) -> Result<(Self, u64), Error> {
         let mut options = OpenOptions::new();
         let options = options.read(true).append(true).create(true);
         let file = options.open(path).map_err(refused(path, "write"))?;
@@ -68,63 +108,49 @@ impl Out {
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let regular = file.metadata().map_err(refused(path, "read"))?;
-        let mut out = Self { file, path: path.to_path_buf() };
+        let lines = Self { file, path: path.to_path_buf() };
         if !regular.is_file() || regular.len() == 0 {
-            return Ok((out, Done::default()));
+            return Ok((lines, 0));
         }
         if !resume {
-            return Err(Error::OutExists { file: out.path });
+            return Err(Error::OutExists { file: lines.path });
         }
-        let done = out.read()?;
-        Ok((out, done))
-    }
-
-    /// Reads what is there and cuts off what is no whole line.
-    fn read(&mut self) -> Result<Done, Error> {
-        let mut done = Done::default();
-        let (mut whole, mut number) = (0, 0);
-        let mut line = Vec::new();
-        let mut reader = BufReader::new(&self.file);
-        reader.seek(SeekFrom::Start(0)).map_err(refused(&self.path, "read"))?;
-        loop {
-            line.clear();
-            let length =
-                reader.read_until(b'\n', &mut line).map_err(refused(&self.path, "read"))?;
-            number += 1;
-            if length == 0 {
-                return Ok(done);
-            }
-            if line.pop() != Some(b'\n') {
-                break;
-            }
-            whole += length as u64;
-            self.note(&mut done, number, &line)?;
+        let (whole, dropped) = read_lines(&lines.file, path, note)?;
+        if dropped > 0 {
+            lines.file.set_len(whole).map_err(refused(path, "write"))?;
         }
-        done.dropped = line.len() as u64 + 1;
-        self.file.set_len(whole).map_err(refused(&self.path, "write"))?;
-        Ok(done)
+        Ok((lines, dropped))
     }
 
-    fn note(&self, done: &mut Done, line: u64, bytes: &[u8]) -> Result<(), Error> {
-        let bad = || Error::OutLine { file: self.path.clone(), line };
-        let text = std::str::from_utf8(bytes).map_err(|_| bad())?;
-        match serde_json::from_str(text).map_err(|_| bad())? {
-            Record { error: Some(_), .. } => done.failed.insert(Fingerprint::of(text)),
-            Record { id: Some(id), .. } => done.answered.insert(Fingerprint::of(&id)),
-            Record { id: None, error: None } => return Err(bad()),
-        };
-        Ok(())
-    }
-
-    /// Appends a record and its line break in one piece.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::File`] if it cannot be written.
-    pub fn write(&mut self, record: &str) -> Result<(), Error> {
-        let line = format!("{record}\n");
+    /// Appends a line and its line break in one piece.
+    pub(crate) fn write(&mut self, line: &str) -> Result<(), Error> {
+        let line = format!("{line}\n");
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.flush());
         written.map_err(refused(&self.path, "write"))
+    }
+}
+
+/// Hands on every whole line; returns the bytes of these, and of what is left.
+pub(crate) fn read_lines(
+    file: &File,
+    path: &Path,
+    mut note: impl FnMut(&str) -> Option<()>,
+) -> Result<(u64, u64), Error> {
+    let (mut whole, mut number) = (0, 0);
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(file);
+    reader.seek(SeekFrom::Start(0)).map_err(refused(path, "read"))?;
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line).map_err(refused(path, "read"))? as u64;
+        number += 1;
+        if line.pop_if(|byte| *byte == b'\n').is_none() {
+            return Ok((whole, length));
+        }
+        whole += length;
+        let text = std::str::from_utf8(&line).ok();
+        text.and_then(&mut note)
+            .ok_or_else(|| Error::OutLine { file: path.to_path_buf(), line: number })?;
     }
 }
 

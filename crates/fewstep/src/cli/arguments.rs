@@ -1,5 +1,6 @@
 //! Flags and their texts.
 
+use super::reproduce::arguments as reproduce;
 use crate::adapter::Format;
 use crate::bench::Work;
 use crate::builtin::BUILTIN;
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   fewstep predict examples/digits.jsonl
   fewstep decide examples/digits.jsonl
+  fewstep reproduce digit-shift --tasks 200
   fewstep pretrain --out again
   fewstep bench --quick
   fewstep completions bash > ~/.local/share/bash-completion/completions/fewstep
@@ -89,6 +91,12 @@ pub(super) enum Command {
     /// Explain tasks: observe and decide, and leave the model alone
     #[command(after_help = DECIDE_EXAMPLES)]
     Decide(Shared),
+    /// Run the paper's experiments: tables, figures and a report that says what held
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce {
+        #[command(subcommand)]
+        what: reproduce::What,
+    },
     /// Train the built-in model again, measure it and write its card
     #[command(after_help = PRETRAIN_EXAMPLES)]
     Pretrain(Pretrain),
@@ -398,14 +406,14 @@ impl FromStr for Horizons {
     }
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("it must be a whole number from 1".to_owned()),
     }
 }
 
-fn fraction(text: &str) -> Result<f64, String> {
+pub(super) fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if 0.0 < number && number < 1.0 => Ok(number),
         _ => Err("it must be a number over 0 and under 1".to_owned()),

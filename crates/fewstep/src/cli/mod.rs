@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod pretrain;
 mod progress;
+mod reproduce;
 mod run;
 mod sink;
 
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
     let end = match Arguments::parse().command {
         Command::Predict(arguments) => run::predict(arguments),
         Command::Decide(arguments) => run::decide(arguments),
+        Command::Reproduce { what } => reproduce::reproduce(what, arguments::VERSION),
         Command::Pretrain(arguments) => pretrain::pretrain(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments, arguments::VERSION),
         Command::Completions { shell } => Ok(completions(shell)),

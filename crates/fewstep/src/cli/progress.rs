@@ -35,9 +35,7 @@ impl Bar {
     pub(super) fn of_steps(steps: usize, begun: usize) -> Self {
         let template = "{msg} {wide_bar} {pos}/{len} {eta:>4} left";
         let bar = Self::with_template(steps as u64, template);
-        bar.bar.set_position(begun as u64);
-        // The time left is reckoned from what happens from now on.
-        bar.bar.reset_eta();
+        bar.begin_at(begun);
         bar
     }
 
@@ -61,6 +59,12 @@ impl Bar {
         self.bar.set_message(what.to_owned());
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);
+    }
+
+    /// So many are done already: the time left is reckoned from what happens from now on.
+    pub(super) fn begin_at(&self, done: usize) {
+        self.bar.set_position(done as u64);
+        self.bar.reset_eta();
     }
 
     /// A bar for a download.

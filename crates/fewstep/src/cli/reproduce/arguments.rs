@@ -1,0 +1,224 @@
+//! Flags of `fewstep reproduce` and their texts.
+
+use crate::builtin::BUILTIN;
+use crate::cli::arguments::{BosChoice, Dynamics, fraction, positive};
+use crate::reproduce::sweep::SWEEP_TASKS;
+use crate::reproduce::theory::TheorySettings;
+use crate::reproduce::{Choices, Experiment, Kernel, Request, Shard};
+use clap::{Args, Subcommand, value_parser};
+use fewstep_engine::Order;
+use std::path::PathBuf;
+
+pub(in crate::cli) const EXAMPLES: &str = "\
+Examples:
+  fewstep reproduce digit-shift --tasks 200
+  fewstep reproduce all --out reproduced                       # can be interrupted …
+  fewstep reproduce all --out reproduced --resume              # … and gone on with
+  fewstep reproduce digit-shift --seeds 5 --sweep
+  fewstep reproduce digit-shift --shard 1/2 --out first        # on one machine
+  fewstep reproduce digit-shift --shard 2/2 --out second       # on another
+  fewstep reproduce merge first second --out both
+  fewstep reproduce sst2 --data dev.tsv --model distilgpt2
+
+Every run writes DIR/report.html, report.md, figures/, settings.json and one file of results per
+part, one JSON object per task. The same seed gives the same numbers, whatever the threads.
+
+The validation split of SST-2 is part of the GLUE benchmark: download SST-2.zip from
+gluebenchmark.com/tasks and take the file dev.tsv in it, a table of 872 sentences with the columns
+sentence and label.";
+
+/// More tasks, or seeds, than anybody will wait for.
+const MOST_TASKS: i64 = 10_000_000;
+const MOST_SEEDS: u64 = 1000;
+
+/// What to reproduce.
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum What {
+    /// How far to go on digit-shift tasks: Exp. 1, Table 1
+    DigitShift(Digits),
+    /// Which heads to update on digit-shift tasks: Exp. 2
+    Heads(Digits),
+    /// Both questions on sentences of SST-2: App. J
+    Sst2(Sentences),
+    /// The paper's identities and bounds: predicted against measured
+    Theory(Theory),
+    /// Everything; sentences only with --data
+    All(All),
+    /// Put the results of several runs with --shard together
+    Merge(Merge),
+}
+
+/// Where the model comes from and results go.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Place {
+    /// The model: builtin, a directory, a GGUF file, or an id on the hub
+    #[arg(long, default_value = BUILTIN)]
+    pub(in crate::cli) model: String,
+    /// Unpack a GGUF file's weights when it is opened: four bytes each, and no unpacking later
+    #[arg(long)]
+    pub(in crate::cli) expand: bool,
+    /// The directory for results and report
+    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    pub(in crate::cli) out: PathBuf,
+    /// Where all tasks come from
+    #[arg(long, default_value_t = 0)]
+    pub(in crate::cli) seed: u64,
+}
+
+/// Which tasks, and how they are written and measured.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Tasks {
+    /// How many tasks per seed [default: as in the paper, 2000 for digit-shift, 500 for heads,
+    /// 50 for sst2; in all of them together 500, 100 and 50]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_TASKS))]
+    tasks: Option<u32>,
+    /// Repeat with so many seeds, from --seed on: independent tasks
+    #[arg(long, value_name = "K", value_parser = value_parser!(u64).range(1..=MOST_SEEDS), default_value_t = 1)]
+    seeds: u64,
+    /// Measure the I-th of N shares of the tasks; fewstep reproduce merge puts them together
+    #[arg(long, value_name = "I/N")]
+    pub(in crate::cli) shard: Option<Shard>,
+    /// Go on with the results in DIR
+    #[arg(long)]
+    pub(in crate::cli) resume: bool,
+    /// How many tasks at the same time [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(in crate::cli) threads: Option<usize>,
+
+    /// Candidate blocks: kinds, @, and layers, as in fewstep decide
+    #[arg(
+        long,
+        value_name = "KINDS@LAYERS",
+        default_value = "value@last4",
+        help_heading = "Open choices"
+    )]
+    blocks: String,
+    /// What stands between examples; \n is a line break
+    #[arg(long, value_name = "TEXT", default_value = "\\n", help_heading = "Open choices")]
+    separator: String,
+    /// Whether a token is put before every prompt
+    #[arg(long, value_enum, default_value_t = BosChoice::Auto, help_heading = "Open choices")]
+    bos: BosChoice,
+    /// How leave-one-out prompts order examples: original, or tree, which takes less time
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Original, help_heading = "Open choices")]
+    loo_order: Order,
+    /// Step size as a fraction of the largest stable one [default: by a pilot on 20 separate
+    /// tasks; 0.1 for sst2]
+    #[arg(long, value_name = "C", value_parser = fraction, help_heading = "Open choices")]
+    step_scale: Option<f64>,
+    /// Take steps in the model, with linear dynamics beside them, or linear dynamics alone
+    #[arg(long, value_enum, default_value_t = Dynamics::Steps, help_heading = "Open choices")]
+    dynamics: Dynamics,
+    /// Cut every input to so many tokens [default: 64 for sst2]
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Open choices")]
+    max_tokens_per_example: Option<usize>,
+}
+
+impl Tasks {
+    /// What the flags ask for.
+    pub(in crate::cli) fn request(
+        &self,
+        experiments: Vec<Experiment>,
+        seed: u64,
+        sweep: Option<usize>,
+    ) -> Request {
+        let choices = Choices {
+            blocks: self.blocks.clone(),
+            separator: self.separator.replace("\\n", "\n"),
+            bos: match self.bos {
+                BosChoice::Auto => None,
+                BosChoice::Always => Some(true),
+                BosChoice::Never => Some(false),
+            },
+            tree_order: self.loo_order == Order::Tree,
+            step_scale: self.step_scale,
+            kernel: Kernel::AllTokens,
+            max_tokens_per_example: self.max_tokens_per_example,
+            linear_only: self.dynamics == Dynamics::Linear,
+            ..Choices::default()
+        };
+        let tasks = self.tasks.map(|tasks| tasks as usize);
+        Request { experiments, tasks, tour: false, seed, seeds: self.seeds, sweep, choices }
+    }
+}
+
+/// Open choices taken otherwise.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Sweep {
+    /// Take every open choice otherwise, one at a time, on the first N tasks
+    #[arg(
+        long, value_name = "N", value_parser = positive, num_args = 0..=1,
+        default_missing_value = SWEEP_DEFAULT
+    )]
+    pub(in crate::cli) sweep: Option<usize>,
+}
+
+// Flags want texts; the numbers are those of the library.
+const SWEEP_DEFAULT: &str = "200";
+const _: () = assert!(SWEEP_TASKS == 200, "the text says so");
+const DRAWS: &str = "20000";
+const _: () = assert!(TheorySettings::DRAWS == 20_000, "the text says so");
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Digits {
+    #[command(flatten)]
+    pub(in crate::cli) place: Place,
+    #[command(flatten)]
+    pub(in crate::cli) tasks: Tasks,
+    #[command(flatten)]
+    pub(in crate::cli) sweep: Sweep,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Sentences {
+    #[command(flatten)]
+    pub(in crate::cli) place: Place,
+    #[command(flatten)]
+    pub(in crate::cli) tasks: Tasks,
+    /// Labelled sentences: a table with the columns sentence and label, such as dev.tsv of SST-2
+    #[arg(long, value_name = "FILE.tsv")]
+    pub(in crate::cli) data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct All {
+    #[command(flatten)]
+    pub(in crate::cli) place: Place,
+    #[command(flatten)]
+    pub(in crate::cli) tasks: Tasks,
+    #[command(flatten)]
+    pub(in crate::cli) sweep: Sweep,
+    #[command(flatten)]
+    pub(in crate::cli) draws: Draws,
+    /// Labelled sentences for sst2, which is left out without them
+    #[arg(long, value_name = "FILE.tsv")]
+    pub(in crate::cli) data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Draws {
+    /// How many prompts are simulated for every statement of the theory; at least 100
+    #[arg(
+        long, value_name = "N", value_parser = value_parser!(u32).range(100..=MOST_TASKS),
+        default_value = DRAWS
+    )]
+    pub(in crate::cli) draws: u32,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Theory {
+    #[command(flatten)]
+    pub(in crate::cli) place: Place,
+    #[command(flatten)]
+    pub(in crate::cli) draws: Draws,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Merge {
+    /// Directories with results of the same settings
+    #[arg(required = true, value_name = "DIR")]
+    pub(in crate::cli) directories: Vec<PathBuf>,
+    /// The directory for all results and their report
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) out: PathBuf,
+}

@@ -1,0 +1,406 @@
+//! One task: observed once, stepped once as far as anybody looks, and decided on by every rule.
+//!
+//! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
+
+use super::record::{Both, Choice, Horizons, Method, Path};
+use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
+use crate::error::Error;
+use fewstep_core::{
+    Decision, Evidence, Geometry, HorizonRule, Noise, Rng, Rules, Spectrum, StepSize, Update,
+    best_horizon, decide, subspace,
+};
+use fewstep_engine::{
+    BlockId, Descent, LinearPath, Model, Observation, Steps, Task, TokenTask, choose_blocks,
+    descend, observe_single_position,
+};
+use std::collections::BTreeMap;
+
+/// How many random choices of blocks are averaged.
+pub const RANDOM_DRAWS: usize = 5;
+
+/// A model with the settings under which tasks are measured.
+///
+/// # Examples
+///
+/// See [`Bench::path`].
+#[derive(Clone, Debug)]
+pub struct Bench {
+    model: Model,
+    blocks: Vec<BlockId>,
+    choices: Choices,
+    step_scale: f64,
+}
+
+impl Bench {
+    /// A bench for one part of a run.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`choose_blocks`].
+    pub fn new(model: &Model, choices: &Choices, step_scale: f64) -> Result<Self, Error> {
+        let blocks = choose_blocks(&choices.blocks, model.config())?;
+        let model = choices.prepare(model);
+        Ok(Self { model, blocks, choices: choices.clone(), step_scale })
+    }
+
+    /// The candidate blocks.
+    #[must_use]
+    pub fn blocks(&self) -> &[BlockId] {
+        &self.blocks
+    }
+
+    /// The numbers of blocks that there are enough candidates for.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<usize> {
+        budgets(self.blocks.len())
+    }
+
+    fn observe(&self, task: &Task) -> Result<Observation, Error> {
+        Ok(match self.choices.kernel {
+            Kernel::AllTokens => self.model.observe(task, &self.blocks)?,
+            Kernel::SinglePosition => observe_single_position(
+                self.model.network(),
+                &self.model.read(task)?,
+                &self.blocks,
+            )?,
+        })
+    }
+
+    fn rules(&self, horizon: HorizonRule) -> Rules {
+        let horizons = (0..=self.choices.longest).collect();
+        Rules { horizon, horizons, step_scale: self.step_scale, ..Rules::default() }
+    }
+
+    /// Steps with all candidate blocks, and what every rule says about them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::observe`], [`decide`], [`descend`] and [`Model::act`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::reproduce::{Choices, digit_shift, measure::Bench};
+    ///
+    /// let choices = Choices { longest: 2, linear_only: true, ..Choices::default() };
+    /// let bench = Bench::new(&fewstep::builtin()?, &choices, 0.1)?;
+    /// let path = bench.path(&digit_shift::draw(0, 0, "\n").task)?;
+    /// assert_eq!((path.linear.len(), path.steps.len()), (3, 0));
+    /// assert!(path.horizons.evidence <= 2);
+    /// # Ok::<(), fewstep::Error>(())
+    /// ```
+    pub fn path(&self, task: &Task) -> Result<Path, Error> {
+        // What is observed in full is what steps begin with.
+        let (prepared, seen) = match self.choices.kernel {
+            Kernel::AllTokens => {
+                let prepared = self.model.prepare(task, &self.blocks)?;
+                let seen = prepared.observation().clone();
+                (Some(prepared), seen)
+            }
+            Kernel::SinglePosition => (None, self.observe(task)?),
+        };
+        let by = |rule| Ok::<_, Error>(decide(&seen.geometry, &self.rules(rule))?);
+        let farthest = by(HorizonRule::Fixed(self.choices.longest))?;
+        let chosen = |rule| Ok::<_, Error>(by(rule)?.how_far.horizon);
+        let (gibbs, filter) = (by(HorizonRule::Gibbs)?, by(HorizonRule::BayesFilter)?);
+        let horizons = Horizons {
+            evidence: chosen(HorizonRule::Evidence)?,
+            evidence_fixed: chosen(HorizonRule::EvidenceFixed)?,
+            evidence_fitted: self.fitted_evidence(&seen.geometry, &farthest)?,
+            bayes_gap: chosen(HorizonRule::BayesGap)?,
+            leave_one_out: chosen(HorizonRule::LeaveOneOut)?,
+            gibbs_mean: mean_horizon(&gibbs),
+        };
+        let walk = self.walk(&seen, &farthest, |steps| {
+            Ok(match prepared {
+                Some(prepared) => prepared.descend(&self.blocks, steps)?,
+                None => {
+                    let read = self.model.read(task)?;
+                    descend(self.model.network(), &read, &self.blocks, steps)?
+                }
+            })
+        })?;
+        Ok(Path {
+            steps: walk.steps,
+            linear: walk.linear,
+            fit: walk.fit,
+            horizons,
+            gibbs: self.applied(task, &seen, &gibbs)?,
+            bayes_filter: self.applied(task, &seen, &filter)?,
+        })
+    }
+
+    /// The horizon of the best evidence at the noise of the two-parameter fit.
+    fn fitted_evidence(&self, geometry: &Geometry, by: &Decision) -> Result<u32, Error> {
+        let residuals = geometry.residuals();
+        let variance = mean_square(residuals);
+        if by.update == Update::None {
+            return Ok(0);
+        }
+        let step = StepSize::fraction(self.step_scale, &by.spectrum)?;
+        let evidence = Evidence::of(&by.spectrum, residuals, step)?;
+        let noise = Noise::Fixed(by.signal.noise_variance.max(1e-8 * variance));
+        let candidates: Vec<u32> = (0..=self.choices.longest).collect();
+        Ok(best_horizon(&candidates, &evidence.curve(&candidates, noise)?)?.horizon)
+    }
+
+    /// All steps at once; where nothing can move, predictions stay.
+    fn walk(
+        &self,
+        seen: &Observation,
+        far: &Decision,
+        descend: impl FnOnce(&Steps) -> Result<Descent, Error>,
+    ) -> Result<Walk, Error> {
+        let horizon = self.choices.longest as usize;
+        let residuals = seen.geometry.residuals();
+        let stay = |value: f64| vec![value; horizon + 1];
+        let real = !self.choices.linear_only;
+        if far.update == Update::None {
+            let (base, fit) = (stay(seen.query_prediction), stay(mean_square(residuals)));
+            let kept = |path: &Vec<f64>| if real { path.clone() } else { vec![] };
+            return Ok(Walk { steps: kept(&base), fit: kept(&fit), linear: base });
+        }
+        let steps = Steps::new(far.how_far.step_size, horizon);
+        let linear = LinearPath::new(&far.block, residuals, &steps)?.query_corrections;
+        let linear = linear.iter().map(|change| seen.query_prediction + change).collect();
+        if !real {
+            return Ok(Walk { steps: vec![], fit: vec![], linear });
+        }
+        let descent = descend(&steps)?;
+        let fit = |loss: &f64| 2.0 * loss / residuals.len() as f64;
+        let fit = descent.losses.iter().map(fit).collect();
+        Ok(Walk { steps: descent.query_predictions, fit, linear })
+    }
+
+    /// The prediction under an update that is applied at once.
+    fn applied(&self, task: &Task, seen: &Observation, by: &Decision) -> Result<Both, Error> {
+        let base = seen.query_prediction;
+        let correction = by.query.map_or(0.0, |query| query.correction);
+        let steps = match &by.update {
+            _ if self.choices.linear_only => None,
+            Update::None => Some(base),
+            _ => Some(self.model.act(task, by)?.adapted),
+        };
+        Ok(Both { steps, linear: base + correction })
+    }
+
+    /// Eight steps with all candidate blocks: what the pilot looks at.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Bench::path`].
+    pub fn fixed(&self, task: &Task) -> Result<Both, Error> {
+        let seen = self.observe(task)?;
+        let all: Vec<usize> = (0..self.blocks.len()).collect();
+        let read = self.model.read(task)?;
+        Ok(self.take(&read, &seen, &all)?.0)
+    }
+
+    /// Eight steps with the blocks that every rule chooses, for every budget.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::observe`], [`subspace`] and [`descend`].
+    pub fn choices(&self, task: &Task, rng: &mut Rng) -> Result<Vec<Choice>, Error> {
+        let seen = self.observe(task)?;
+        let read = self.model.read(task)?;
+        let sets = self.sets(&seen.geometry, rng)?;
+        let mut known: BTreeMap<Vec<usize>, (Both, Both)> = BTreeMap::new();
+        let mut choices = Vec::with_capacity(sets.len());
+        for (method, budget, draws) in sets {
+            let (mut query, mut fit) = (vec![], vec![]);
+            for set in draws {
+                let found = match known.get(&set) {
+                    Some(found) => *found,
+                    None => self.take(&read, &seen, &set)?,
+                };
+                known.insert(set, found);
+                query.push(found.0);
+                fit.push(found.1);
+            }
+            choices.push(Choice { method, budget, query, fit });
+        }
+        Ok(choices)
+    }
+
+    /// Which blocks every rule chooses: positions among the candidates, ascending.
+    fn sets(&self, geometry: &Geometry, rng: &mut Rng) -> Result<Vec<Sets>, Error> {
+        let (blocks, budgets) = (self.blocks.len(), self.budgets());
+        let most = budgets.last().copied().unwrap_or(0);
+        // Perfect predictions leave no noise to weigh scores by; any positive number ranks them.
+        let noise_variance = match mean_square(geometry.residuals()) {
+            0.0 => 1.0,
+            variance => variance,
+        };
+        let traces = subspace::trace_scores(geometry, noise_variance)?;
+        let queries = subspace::query_scores(geometry, noise_variance)?;
+        // What is chosen greedily for a small budget begins every larger choice.
+        let greedy =
+            subspace::greedy_correction(geometry, most, self.step_scale, FIXED_HORIZON)?.blocks;
+        let mut sets = vec![(Method::All, blocks, vec![(0..blocks).collect()])];
+        for &budget in &budgets {
+            for method in Method::CHOOSING {
+                let draws = match method {
+                    Method::QueryAware => vec![greedy[..budget].to_vec()],
+                    Method::QueryScore => vec![subspace::top(&queries, budget)?],
+                    Method::TraceTop => vec![subspace::top(&traces, budget)?],
+                    Method::TraceBottom => vec![subspace::bottom(&traces, budget)?],
+                    Method::Random => (0..RANDOM_DRAWS)
+                        .map(|_| subspace::random(blocks, budget, rng))
+                        .collect::<Result<_, _>>()?,
+                    Method::All => vec![(0..blocks).collect()],
+                };
+                sets.push((method, budget, draws.into_iter().map(sorted).collect()));
+            }
+        }
+        Ok(sets)
+    }
+
+    /// The query's prediction and the prompt's mean squared error after eight steps.
+    fn take(
+        &self,
+        read: &TokenTask,
+        seen: &Observation,
+        set: &[usize],
+    ) -> Result<(Both, Both), Error> {
+        let residuals = seen.geometry.residuals();
+        let block = seen.geometry.sum(set)?;
+        let spectrum = Spectrum::of(block.kernel())?;
+        let (base, fit) = (seen.query_prediction, mean_square(residuals));
+        if spectrum.largest() == 0.0 {
+            let real = |value| (!self.choices.linear_only).then_some(value);
+            return Ok((
+                Both { steps: real(base), linear: base },
+                Both { steps: real(fit), linear: fit },
+            ));
+        }
+        let step = StepSize::fraction(self.step_scale, &spectrum)?;
+        let steps = Steps::new(step.get(), FIXED_HORIZON as usize);
+        let linear = LinearPath::new(&block, residuals, &steps)?;
+        let moved = linear.prompt_fits.last().expect("there is the first point");
+        let left: Vec<f64> = residuals.iter().zip(moved).map(|(r, f)| r - f).collect();
+        let change = linear.query_corrections.last().expect("there is the first point");
+        let (mut query, mut fit) = (
+            Both { steps: None, linear: base + change },
+            Both { steps: None, linear: mean_square(&left) },
+        );
+        if !self.choices.linear_only {
+            let blocks: Vec<BlockId> = set.iter().map(|&index| self.blocks[index]).collect();
+            let descent = descend(self.model.network(), read, &blocks, &steps)?;
+            query.steps = descent.query_predictions.last().copied();
+            let loss = descent.losses.last().expect("there is the first loss");
+            fit.steps = Some(2.0 * loss / residuals.len() as f64);
+        }
+        Ok((query, fit))
+    }
+}
+
+/// A rule, its budget, and the blocks of each draw.
+type Sets = (Method, usize, Vec<Vec<usize>>);
+
+/// A path of steps.
+struct Walk {
+    steps: Vec<f64>,
+    linear: Vec<f64>,
+    fit: Vec<f64>,
+}
+
+/// The numbers of blocks that there are enough candidates for.
+pub(crate) fn budgets(blocks: usize) -> Vec<usize> {
+    BUDGETS.into_iter().filter(|&budget| budget <= blocks).collect()
+}
+
+fn sorted(mut set: Vec<usize>) -> Vec<usize> {
+    set.sort_unstable();
+    set
+}
+
+fn mean_square(values: &[f64]) -> f64 {
+    values.iter().map(|value| value * value).sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The mean of the Gibbs posterior; 0 where there is nothing to correct.
+fn mean_horizon(decision: &Decision) -> f64 {
+    let posterior = decision.how_far.posterior.iter().enumerate();
+    posterior.map(|(horizon, weight)| horizon as f64 * weight).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::digit_shift::draw;
+    use super::*;
+
+    fn bench(choices: &Choices) -> Bench {
+        Bench::new(&crate::builtin().unwrap(), choices, 0.2).unwrap()
+    }
+
+    /// A path against the library's own way of answering, one horizon and rule at a time.
+    #[test]
+    fn one_path_holds_what_every_rule_would_do_alone() {
+        let bench = bench(&Choices { longest: 12, ..Choices::default() });
+        // A task on which every rule chooses another horizon.
+        let task = draw(0, 20, "\n").task;
+        let path = bench.path(&task).unwrap();
+        let chosen = path.horizons;
+        let mut different =
+            [chosen.evidence, chosen.evidence_fixed, chosen.bayes_gap, chosen.leave_one_out];
+        different.sort_unstable();
+        assert!(different.windows(2).all(|pair| pair[0] < pair[1]), "{chosen:?}");
+        assert_eq!((path.steps.len(), path.linear.len(), path.fit.len()), (13, 13, 13));
+        let seen = bench.model.observe(&task, &bench.blocks).unwrap();
+        for (rule, horizon) in [
+            (HorizonRule::Fixed(0), 0),
+            (HorizonRule::Fixed(8), 8),
+            (HorizonRule::Evidence, path.horizons.evidence),
+            (HorizonRule::EvidenceFixed, path.horizons.evidence_fixed),
+            (HorizonRule::BayesGap, path.horizons.bayes_gap),
+            (HorizonRule::LeaveOneOut, path.horizons.leave_one_out),
+        ] {
+            let decision = decide(&seen.geometry, &bench.rules(rule)).unwrap();
+            assert_eq!(decision.how_far.horizon, horizon);
+            let outcome = bench.model.act(&task, &decision).unwrap();
+            let (step, linear) = (path.steps[horizon as usize], path.linear[horizon as usize]);
+            assert_eq!(outcome.adapted.to_bits(), step.to_bits(), "{rule}");
+            let apart = (outcome.linear_path.last().unwrap() - linear).abs();
+            assert!(apart < 1e-12, "{rule}: {apart}");
+        }
+        // The first point is the model's own prediction, and steps improve the fit.
+        assert!((path.steps[0] - seen.query_prediction).abs() < 1e-5);
+        assert!(path.fit[12] < path.fit[0]);
+    }
+
+    /// With all blocks, the linear picture of eight steps is that of the path.
+    #[test]
+    fn choices_and_paths_agree_where_they_are_the_same() {
+        let bench = bench(&Choices { longest: 8, ..Choices::default() });
+        let task = draw(0, 5, "\n").task;
+        let (path, mut rng) = (bench.path(&task).unwrap(), Rng::new(4));
+        let choices = bench.choices(&task, &mut rng).unwrap();
+        assert_eq!(choices.len(), 1 + 5 * BUDGETS.len());
+        let all = &choices[0];
+        assert_eq!((all.method, all.budget), (Method::All, 48));
+        assert_eq!(all.query[0].steps.unwrap().to_bits(), path.steps[8].to_bits());
+        assert!((all.query[0].linear - path.linear[8]).abs() < 1e-12);
+        assert_eq!(all.fit[0].steps.unwrap().to_bits(), path.fit[8].to_bits());
+        for choice in &choices[1..] {
+            let draws = if choice.method == Method::Random { RANDOM_DRAWS } else { 1 };
+            assert_eq!((choice.query.len(), choice.fit.len()), (draws, draws));
+        }
+        assert_eq!(bench.fixed(&task).unwrap(), all.query[0]);
+    }
+
+    /// Without steps in the model the linear numbers are the same, and the others are absent.
+    #[test]
+    fn linear_runs_take_no_step() {
+        let whole = Choices { longest: 4, ..Choices::default() };
+        let linear = Choices { linear_only: true, ..whole.clone() };
+        let task = draw(0, 1, "\n").task;
+        let (with, without) =
+            (bench(&whole).path(&task).unwrap(), bench(&linear).path(&task).unwrap());
+        assert!(without.steps.is_empty() && without.fit.is_empty());
+        assert_eq!(without.linear, with.linear);
+        assert_eq!((without.gibbs.steps, without.gibbs.linear), (None, with.gibbs.linear));
+        let choices = bench(&linear).choices(&task, &mut Rng::new(0)).unwrap();
+        assert!(choices.iter().all(|choice| choice.query.iter().all(|q| q.steps.is_none())));
+    }
+}

@@ -1,0 +1,170 @@
+//! What is asked for, as the parts of a run.
+
+use super::pilot::USUAL_SCALE;
+use super::settings::{Choices, Experiment, Part, Role, Settings};
+use super::sst2::{Sentences, USUAL_TOKENS};
+use super::sweep;
+use crate::error::Error;
+use fewstep_engine::Model;
+
+/// What is asked for.
+///
+/// | field | meaning |
+/// |---|---|
+/// | `experiments` | what is measured |
+/// | `tasks` | how many tasks of each; none: the paper's numbers, or those of a tour |
+/// | `tour` | whether everything is looked at, each experiment on fewer tasks |
+/// | `seed`, `seeds` | the first seed, and how many |
+/// | `sweep` | how many tasks every other choice is measured on, if any |
+/// | `choices` | what the paper leaves open |
+///
+/// # Examples
+///
+/// See [`Request::settings`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// What is measured.
+    pub experiments: Vec<Experiment>,
+    /// How many tasks of each; `None` for the paper's numbers, or those of a tour.
+    pub tasks: Option<usize>,
+    /// Whether everything is looked at, each experiment on fewer tasks.
+    pub tour: bool,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds.
+    pub seeds: u64,
+    /// On how many tasks every open choice is taken otherwise.
+    pub sweep: Option<usize>,
+    /// What the paper leaves open.
+    pub choices: Choices,
+}
+
+impl Request {
+    /// The settings of a run that does what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoData`] if sentences are needed and there are none, and those of
+    /// [`fewstep_engine::choose_blocks`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::reproduce::{Choices, Experiment, Request};
+    ///
+    /// let request = Request {
+    ///     experiments: vec![Experiment::DigitShift],
+    ///     tasks: Some(200),
+    ///     tour: false,
+    ///     seed: 7,
+    ///     seeds: 3,
+    ///     sweep: None,
+    ///     choices: Choices::default(),
+    /// };
+    /// let settings = request.settings("builtin", &fewstep::builtin()?, None)?;
+    /// assert_eq!(settings.parts.len(), 3);
+    /// assert_eq!(settings.parts[2].name, "digit-shift-seed-9");
+    /// # Ok::<(), fewstep::Error>(())
+    /// ```
+    pub fn settings(
+        &self,
+        name: &str,
+        model: &Model,
+        sentences: Option<&Sentences>,
+    ) -> Result<Settings, Error> {
+        fewstep_engine::choose_blocks(&self.choices.blocks, model.config())?;
+        let mut parts = vec![];
+        for &experiment in &self.experiments {
+            if experiment == Experiment::Sst2 && sentences.is_none() {
+                return Err(Error::NoData);
+            }
+            let main: Vec<Part> =
+                (0..self.seeds).map(|index| self.part(experiment, index)).collect();
+            let swept = match (self.sweep, main.first()) {
+                (Some(tasks), Some(first)) if experiment != Experiment::Sst2 => {
+                    sweep::parts(experiment, first, tasks, model)
+                }
+                _ => vec![],
+            };
+            parts.extend(main);
+            parts.extend(swept);
+        }
+        Ok(Settings {
+            program: concat!("fewstep ", env!("CARGO_PKG_VERSION")).to_owned(),
+            model: name.to_owned(),
+            shape: shape(model),
+            pilot_seed: self.seed,
+            data: sentences.map(|sentences| sentences.source().clone()),
+            parts,
+        })
+    }
+
+    /// The tasks of one seed.
+    fn part(&self, experiment: Experiment, index: u64) -> Part {
+        let seed = self.seed.wrapping_add(index);
+        let mut choices = self.choices.clone();
+        if experiment == Experiment::Sst2 {
+            choices.max_tokens_per_example.get_or_insert(USUAL_TOKENS);
+            choices.step_scale.get_or_insert(USUAL_SCALE);
+        }
+        let name = match self.seeds {
+            1 => experiment.to_string(),
+            _ => format!("{experiment}-seed-{seed}"),
+        };
+        let usual = if self.tour { experiment.tour_tasks() } else { experiment.paper_tasks() };
+        let tasks = self.tasks.unwrap_or(usual);
+        Part { name, experiment, role: Role::Main, tasks, seed, choices }
+    }
+}
+
+/// A model by its numbers.
+fn shape(model: &Model) -> String {
+    let config = model.config();
+    let heads = match config.key_value_heads() {
+        shared if shared < config.heads => {
+            format!("{} heads ({shared} for values)", config.heads)
+        }
+        _ => format!("{} heads", config.heads),
+    };
+    format!("{} layers, {heads}, width {}", config.layers, config.width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_parts_of_their_own_and_sentences_are_cut() {
+        let model = crate::builtin().unwrap();
+        let request = Request {
+            experiments: vec![Experiment::DigitShift, Experiment::Heads],
+            tasks: None,
+            tour: false,
+            seed: 5,
+            seeds: 2,
+            sweep: None,
+            choices: Choices::default(),
+        };
+        let settings = request.settings("builtin", &model, None).unwrap();
+        let found: Vec<(&str, usize, u64)> = settings
+            .parts
+            .iter()
+            .map(|part| (part.name.as_str(), part.tasks, part.seed))
+            .collect();
+        let expected = [
+            ("digit-shift-seed-5", 2000, 5),
+            ("digit-shift-seed-6", 2000, 6),
+            ("heads-seed-5", 500, 5),
+            ("heads-seed-6", 500, 6),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(settings.shape, "6 layers, 12 heads, width 96");
+        let tour = Request { tour: true, ..request.clone() };
+        assert_eq!(tour.part(Experiment::Heads, 0).tasks, 100);
+        let sst2 = Request { experiments: vec![Experiment::Sst2], ..request };
+        assert_eq!(sst2.settings("builtin", &model, None), Err(Error::NoData));
+        let part = sst2.part(Experiment::Sst2, 0);
+        assert_eq!(part.choices.max_tokens_per_example, Some(USUAL_TOKENS));
+        assert_eq!(part.choices.step_scale, Some(USUAL_SCALE));
+    }
+}

@@ -1,0 +1,204 @@
+//! What is written down of a task: all that the tables are made of, and no more.
+//!
+//! One JSON object per task. Predictions are kept, not errors, so that other losses can be taken
+//! of them later.
+
+use super::digit_shift::{Bayes, Regime};
+use serde::{Deserialize, Serialize};
+
+/// What came of a task: a line of a file of results.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::reproduce::Line;
+///
+/// let failed: Line = serde_json::from_str(r#"{"task": 3, "error": "too long"}"#).unwrap();
+/// assert_eq!(failed.task(), 3);
+/// let json = r#"{"task": 4, "regime": "clean", "shift": 7, "target": 0.0,
+///                "bayes": {"mean": 0.1, "variance": 0.01},
+///                "heads": [{"method": "query-aware", "budget": 8,
+///                           "query": [{"steps": 0.2, "linear": 0.3}],
+///                           "fit": [{"steps": 0.05, "linear": 0.04}]}]}"#;
+/// let Ok(Line::Measured(record)) = serde_json::from_str(json) else { panic!() };
+/// assert_eq!((record.heads[0].method.title(), record.path), ("Query-Aware", None));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// It was measured.
+    Measured(Box<Record>),
+    /// It could not be.
+    Failed(Failure),
+}
+
+/// Why a task could not be measured.
+///
+/// # Examples
+///
+/// See [`Line`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// Its number.
+    pub task: usize,
+    /// What was wrong.
+    pub error: String,
+}
+
+impl Line {
+    /// The task's number.
+    #[must_use]
+    pub fn task(&self) -> usize {
+        match self {
+            Self::Measured(record) => record.task,
+            Self::Failed(failure) => failure.task,
+        }
+    }
+}
+
+/// A measured task.
+///
+/// # Examples
+///
+/// See [`Line`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Its number.
+    pub task: usize,
+    /// Whether labels were replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regime: Option<Regime>,
+    /// The hidden shift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<usize>,
+    /// The value of the query's label.
+    pub target: f64,
+    /// The exact Bayes prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bayes: Option<Bayes>,
+    /// Steps with all candidate blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Path>,
+    /// Steps with chosen blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heads: Vec<Choice>,
+}
+
+/// A prediction by steps in the model, unless none were taken, and by the linear picture.
+///
+/// # Examples
+///
+/// See [`Line`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Both {
+    /// In the model.
+    pub steps: Option<f64>,
+    /// By the linear picture.
+    pub linear: f64,
+}
+
+/// Predictions for the query after `0, 1, …` steps with all candidate blocks.
+///
+/// # Examples
+///
+/// See [`Bench::path`](super::measure::Bench::path).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    /// After steps in the model; empty if none were taken.
+    pub steps: Vec<f64>,
+    /// By the linear picture.
+    pub linear: Vec<f64>,
+    /// The mean squared error on the prompt after steps in the model.
+    pub fit: Vec<f64>,
+    /// What the rules choose.
+    pub horizons: Horizons,
+    /// Under the average over horizons, as one update.
+    pub gibbs: Both,
+    /// Under the posterior mean of fitted signal and noise, as one update.
+    pub bayes_filter: Both,
+}
+
+/// How many steps each rule asks for.
+///
+/// # Examples
+///
+/// See [`Bench::path`](super::measure::Bench::path).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Horizons {
+    /// Evidence, noise variance profiled.
+    pub evidence: u32,
+    /// Evidence, noise variance `‖r‖²/n`.
+    pub evidence_fixed: u32,
+    /// Evidence, noise variance of the two-parameter fit.
+    pub evidence_fitted: u32,
+    /// The plug-in Bayes gap at the query.
+    pub bayes_gap: u32,
+    /// The trimmed leave-one-out risk.
+    pub leave_one_out: u32,
+    /// The mean of the Gibbs posterior.
+    pub gibbs_mean: f64,
+}
+
+/// How blocks are chosen.
+///
+/// # Examples
+///
+/// See [`Line`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// The greedy rule of App. I.
+    QueryAware,
+    /// The quadratic form of Sec. 8.2.
+    QueryScore,
+    /// The largest trace scores.
+    TraceTop,
+    /// The smallest trace scores.
+    TraceBottom,
+    /// Blocks drawn at random, several times.
+    Random,
+    /// Every candidate block.
+    All,
+}
+
+impl Method {
+    /// All that choose within a budget.
+    pub const CHOOSING: [Self; 5] =
+        [Self::QueryAware, Self::QueryScore, Self::TraceTop, Self::TraceBottom, Self::Random];
+
+    /// As it is called in tables.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::QueryAware => "Query-Aware",
+            Self::QueryScore => "Query score",
+            Self::TraceTop => "Trace-TopK",
+            Self::TraceBottom => "Trace-BottomK",
+            Self::Random => "Random",
+            Self::All => "all candidate blocks",
+        }
+    }
+}
+
+/// What eight steps with some blocks led to, for each draw of them.
+///
+/// # Examples
+///
+/// See [`Line`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// How they were chosen.
+    pub method: Method,
+    /// How many.
+    pub budget: usize,
+    /// Predictions for the query.
+    pub query: Vec<Both>,
+    /// Mean squared errors on the prompt.
+    pub fit: Vec<Both>,
+}

@@ -78,7 +78,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::read`] and [`descend`]; [`Error::BadBlockName`] or
+    /// Those of [`Model::read`] and [`descend`](crate::descend); [`Error::BadBlockName`] or
     /// [`Error::NoSuchBlock`] if the decision was made for another model,
     /// [`Error::SizeMismatch`] if it was made for a task of another size.
     ///

@@ -26,6 +26,7 @@ th, td { padding: 0.3rem 0.7rem; border-bottom: 1px solid var(--faint); text-ali
   vertical-align: top; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; min-width: 9rem; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
+.wide td:not(:first-child) { white-space: nowrap; }
 .settings td { text-align: left; overflow-wrap: anywhere; }
 .settings th { font-weight: 400; white-space: nowrap; vertical-align: top; }
 .figures { display: grid; gap: 1.5rem;

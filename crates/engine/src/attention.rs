@@ -207,14 +207,13 @@ impl AttentionPlan {
         &part[index * group.keys..][..group.seen(index)]
     }
 
-    /// Copies probabilities from a plan on which `sources[i]` sees what query `i` sees here;
-    /// without `sources`, query `i`.
+    /// Copies probabilities from a plan on which `sources[i]` sees what query `i` sees here.
     pub(crate) fn copy_probabilities<R: Real>(
         &self,
         target: &mut [R],
         other: &Self,
         probabilities: &[R],
-        sources: Option<&[usize]>,
+        sources: &[usize],
     ) {
         for group in &self.groups {
             for head in 0..self.counts.heads {
@@ -222,8 +221,7 @@ impl AttentionPlan {
                 for (query, row) in
                     group.queries.clone().zip(target.chunks_exact_mut(group.keys))
                 {
-                    let source = sources.map_or(query, |sources| sources[query]);
-                    let seen = other.head_row(probabilities, source, head);
+                    let seen = other.head_row(probabilities, sources[query], head);
                     let (own, unseen) = row.split_at_mut(seen.len());
                     own.copy_from_slice(seen);
                     unseen.fill(R::ZERO);

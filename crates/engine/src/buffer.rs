@@ -33,7 +33,7 @@ impl<R> Spare<R> {
     /// a task takes at most.
     fn take(&mut self, size: usize) -> Option<Vec<R>> {
         let first = self.lists.partition_point(|list| list.capacity() < size);
-        let fits = |list: &Vec<R>| list.capacity() <= size.saturating_add(size / 4);
+        let fits = |list: &Vec<R>| list.capacity() <= size.saturating_add(size / 8);
         if self.lists.get(first).is_some_and(fits) {
             return Some(self.remove(first));
         }
@@ -96,6 +96,12 @@ impl<R: Real> Buffer<R> {
         }
         Self(list)
     }
+}
+
+/// So many numbers, of which none is known, in memory that goes back to the system: for lists that
+/// are handed out.
+pub(crate) fn list<R: Real>(size: usize) -> Vec<R> {
+    std::mem::take(&mut Buffer::new(size).0)
 }
 
 impl<R: Real> Drop for Buffer<R> {

@@ -15,7 +15,9 @@
 mod buffers;
 mod last;
 
-pub(crate) use buffers::{AdjointScratch, LayerAdjoints, LayerSizes, LayerTape, Scratch};
+pub(crate) use buffers::{
+    AdjointScratch, Keeps, LayerAdjoints, LayerSizes, LayerTape, Scratch,
+};
 
 use crate::attention::{AttentionPlan, Heads};
 use crate::blocks::BlockKind;
@@ -189,8 +191,9 @@ impl<R: Real> LayerPass<'_, R> {
         if !(valid.queries && valid.keys) {
             self.plan.attend(&tape.queries[..asked], keys, probabilities);
         }
-        if !(valid.queries && valid.keys && valid.values) {
-            self.plan.mix(probabilities, values, &mut tape.mixed[..asked]);
+        if !(valid.queries && valid.keys && valid.values) || tape.mixed.is_empty() {
+            let mixed = either(&mut tape.mixed, &mut scratch.normed);
+            self.plan.mix(probabilities, values, &mut mixed[..asked]);
         }
     }
 
@@ -203,7 +206,8 @@ impl<R: Real> LayerPass<'_, R> {
     ) {
         let config = self.model.config();
         let (width, asked) = (config.width, self.plan.queries());
-        self.project_add(BlockKind::Output, &tape.mixed[..self.asked()], stream);
+        let mixed = either(&mut tape.mixed, &mut scratch.normed);
+        self.project_add(BlockKind::Output, &mixed[..self.asked()], stream);
         let normalised = &mut tape.mlp_normalised[..asked * width];
         let inverse = &mut tape.mlp_inverse[..asked];
         let kept = Normalised { normalised, inverse };
@@ -407,10 +411,10 @@ fn either<'a, R>(kept: &'a mut [R], own: &'a mut [R]) -> &'a mut [R] {
     if kept.is_empty() { own } else { kept }
 }
 
-/// Copies into a kept buffer, if there is one.
+/// Copies into a kept buffer, which may have room for more, if there is one.
 fn keep<R: Real>(kept: &mut [R], values: &[R]) {
     if !kept.is_empty() {
-        kept.copy_from_slice(values);
+        kept[..values.len()].copy_from_slice(values);
     }
 }
 

@@ -188,6 +188,30 @@ impl Layout {
         (layout, rows)
     }
 
+    /// Some of the sequences of a layout in which every sequence is by itself.
+    fn part(&self, sequences: Range<usize>) -> Self {
+        let first = self.segments[sequences.start].rows.start;
+        let rows = first..self.segments[sequences.end - 1].rows.end;
+        let segments = self.segments[sequences.clone()].iter();
+        let moved = |rows: &Range<usize>| rows.start - first..rows.end - first;
+        let readouts = self.readouts[sequences.clone()].iter().enumerate();
+        Self {
+            tokens: self.tokens[rows.clone()].to_vec(),
+            positions: self.positions[rows].to_vec(),
+            segments: segments
+                .map(|segment| Segment { rows: moved(&segment.rows), ancestors: Vec::new() })
+                .collect(),
+            readouts: readouts.map(|(index, &(row, _))| (row - first, index)).collect(),
+            lengths: self.lengths[sequences].to_vec(),
+        }
+    }
+
+    /// The sequences of a layout in which every sequence is by itself, a few at a time: as many as
+    /// have at most so many rows together, but at least one.
+    pub(crate) fn parts(&self, most: usize) -> Vec<(Range<usize>, Self)> {
+        parts(&self.lengths, most).map(|range| (range.clone(), self.part(range))).collect()
+    }
+
     /// Number of tokens that are computed.
     ///
     /// # Examples
@@ -251,6 +275,22 @@ impl Layout {
         }
         spans
     }
+}
+
+/// Ranges of sequences, each with as many as have at most so many tokens together, but at least
+/// one.
+pub(crate) fn parts(lengths: &[usize], most: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let start = first;
+        let mut rows = *lengths.get(start)?;
+        first += 1;
+        while let Some(&length) = lengths.get(first).filter(|&&length| rows + length <= most) {
+            rows += length;
+            first += 1;
+        }
+        Some(start..first)
+    })
 }
 
 fn check(sequences: &[Vec<u32>]) -> Result<(), Error> {
@@ -423,6 +463,25 @@ mod tests {
                 rows.iter().map(|&row| (tree.tokens()[row], tree.positions()[row])).collect();
             let expected = sequences.iter().flat_map(|s| s.iter().copied().zip(0..));
             assert_eq!(found, expected.collect::<Vec<_>>(), "{sequences:?}");
+        }
+    }
+
+    #[test]
+    fn parts_are_the_sequences_a_few_at_a_time() {
+        for sequences in cases() {
+            let layout = Layout::plain(&sequences).unwrap();
+            for most in [1, 4, 9, 100] {
+                let mut found = Vec::new();
+                for (range, part) in layout.parts(most) {
+                    assert_eq!(range.start, found.len());
+                    assert_eq!(part, Layout::plain(&sequences[range.clone()]).unwrap());
+                    assert!(range.len() == 1 || part.rows() <= most);
+                    let next = sequences.get(range.end).map_or(most, Vec::len);
+                    assert!(part.rows() + next > most || range.end == sequences.len());
+                    found.extend(paths(&part));
+                }
+                assert_eq!(found, sequences);
+            }
         }
     }
 

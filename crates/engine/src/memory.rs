@@ -5,17 +5,19 @@ use crate::blocks::{BlockId, BlockKind};
 use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
 use crate::layer::Depth;
-use crate::layout::Layout;
+use crate::layout::{Layout, parts};
 use crate::lora::{FirstFactor, Lora};
 use crate::ops::{FEW_ROWS, SMALL_FACTOR};
+use crate::tape::PART_ROWS;
 use std::ops::Range;
 
-/// Bytes per row for its token, its position, and where it is a copy of; and twice per block, for
-/// its name, and for its place in lists of the blocks of a matrix.
+/// Bytes per row for its token, its position, and where it is a copy of, and for its place among a
+/// few sequences; and twice per block, for its name, and for its place in lists of the blocks of a
+/// matrix.
 const BOOKKEEPING: f64 = 64.0;
 
 /// Bytes for what does not grow with the prompts, such as a few labels.
-const SMALL: f64 = 16384.0;
+const SMALL: f64 = 12288.0;
 
 /// How many matrices of the size of a Gram matrix its decomposition takes, with itself.
 const GRAM_COPIES: f64 = 7.0;
@@ -35,8 +37,9 @@ struct Rows {
 }
 
 impl Rows {
-    /// Of a forward pass, and of an adjoint that keeps sequences apart.
-    fn of(layout: &Layout) -> (Self, Self) {
+    /// Of a forward pass, of an adjoint that keeps sequences apart, and of the most that it takes
+    /// at once.
+    fn of(layout: &Layout) -> [Self; 3] {
         let count = |value: usize| value as f64;
         let lengths = layout.lengths();
         let total: f64 = lengths.iter().map(|&length| count(length)).sum();
@@ -53,8 +56,26 @@ impl Rows {
             longest: count(longest),
             largest: attended(0, longest).fold(0.0, f64::max),
         };
-        let everywhere = lengths.iter().flat_map(|&length| attended(0, length)).sum();
-        (forward, Self { rows: total, everywhere, ..forward })
+        let apart = |lengths: &[usize]| {
+            let everywhere = lengths.iter().flat_map(|&length| attended(0, length)).sum();
+            let rows = lengths.iter().map(|&length| count(length)).sum();
+            let sequences = count(lengths.len());
+            Self { rows, sequences, everywhere, at_readouts: rows, ..forward }
+        };
+        let few = parts(lengths, PART_ROWS).map(|few| apart(&lengths[few]));
+        let part = few.reduce(Self::larger).unwrap_or(forward);
+        [forward, apart(lengths), part]
+    }
+
+    /// As much as each of both.
+    fn larger(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.max(other.rows),
+            sequences: self.sequences.max(other.sequences),
+            everywhere: self.everywhere.max(other.everywhere),
+            at_readouts: self.at_readouts.max(other.at_readouts),
+            ..self
+        }
     }
 
     /// Rows of the queries and their probabilities.
@@ -158,23 +179,27 @@ pub fn memory_plan(
     if config.check().is_err() {
         return u64::MAX;
     }
-    let (forward, adjoint) = Rows::of(layout);
+    let [forward, adjoint, part] = Rows::of(layout);
     let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(0).min(config.layers);
     let size = number as f64;
     let kept =
         kept_forward(config, &forward, blocks, lowest) + first_factors(config, blocks, lora);
-    // Layers below are run through one buffer, which is given back before the adjoint starts, and
-    // so is what directions are found with.
-    let below = if lowest > 0 { forward.layer(config, false) } else { 0.0 };
-    let before = (below * size).max(direction_buffers(config, &forward, blocks, lora, size));
-    let above = adjoint_buffers(config, &adjoint, blocks, lowest)
-        + kernel_buffers((config, lora), &forward, &adjoint, blocks);
+    // What is given back serves what comes next: lower layers, then the directions of inputs, then
+    // the adjoint, then kernels.
+    let below = if lowest > 0 { layers_below(config, &forward) } else { 0.0 };
+    let directions = direction_buffers(config, &forward, blocks, lora, size);
+    let adjoints = kept_adjoints(config, &adjoint, blocks, lowest)
+        + adjoint.sequences * Widths::of(config).stream;
+    let above = adjoint_buffers(config, &part, blocks, lowest);
+    let factors = kernel_buffers((config, lora), &forward, &adjoint, blocks);
+    let apart = (adjoints + above.max(factors)) * size + 2.0 * adjoint.rows * BOOKKEEPING;
+    let most = (below * size).max(directions).max(apart);
     let kernels = 3.0 * blocks.len() as f64 * (forward.sequences + 1.0).powi(2);
     // The kernels are in double precision.
     let bytes = kept * size
-        + before.max(above * size)
+        + most
         + kernels * 8.0
-        + (forward.rows + adjoint.rows + 2.0 * blocks.len() as f64) * BOOKKEEPING
+        + (forward.rows + 2.0 * blocks.len() as f64) * BOOKKEEPING
         + SMALL;
     // A float-to-integer conversion saturates.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
@@ -186,14 +211,18 @@ pub fn memory_plan(
 fn kept_forward(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
     let Widths { stream, attention, .. } = Widths::of(config);
     let inner = config.inner as f64;
-    let mut total = forward.rows * (3.0 * stream + inner) + 4.0 * forward.sequences * stream;
+    let mut total = forward.rows * (2.0 * stream + stream.max(attention) + inner)
+        + 4.0 * forward.sequences * stream;
     if config.rotary().is_some() {
         total += forward.longest * config.head_width() as f64;
     }
     for layer in lowest..config.layers {
         let last = layer + 1 == config.layers;
         let (asked, _) = forward.asked(last);
-        total += forward.layer(config, last) + asked * attention;
+        total += forward.layer(config, last);
+        if keeps_mixed(blocks, layer, lowest) {
+            total += asked * attention;
+        }
         if last {
             total += forward.folded(config);
         }
@@ -202,6 +231,14 @@ fn kept_forward(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usi
         }
     }
     total
+}
+
+/// Whether what heads mix is kept.
+fn keeps_mixed(blocks: &[BlockId], layer: usize, lowest: usize) -> bool {
+    let depths = blocks.iter().filter(|block| block.layer() == layer);
+    let deepest = depths.map(|block| Depth::of(block.kind())).max();
+    needs(blocks, layer, BlockKind::Output)
+        || layer == lowest && deepest.is_some_and(|depth| depth <= Depth::Output)
 }
 
 /// Whether a block that moves this matrix, or these norms, is asked for.
@@ -233,20 +270,38 @@ fn direction_buffers(
     forward.rows * width * size + 8.0 * (forward.rows * width + GRAM_COPIES * gram + directions)
 }
 
-/// One layer apart, the adjoints that are kept, streams and scratch.
-fn adjoint_buffers(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
+/// What the largest product holds of its factors a second time.
+fn packed_factors(config: &Config, rows: f64) -> f64 {
+    let width = config.width as f64;
+    (config.inner as f64 + rows) * width
+}
+
+/// One layer, which those below the lowest block take in turn.
+fn layers_below(config: &Config, forward: &Rows) -> f64 {
+    forward.layer(config, false) + packed_factors(config, forward.rows)
+}
+
+/// One layer of a few sequences, what is found for them, streams and scratch.
+fn adjoint_buffers(config: &Config, part: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
     let Widths { stream, attention, key_values, slopes } = Widths::of(config);
-    let (only_last, folded) = (lowest + 1 >= config.layers, adjoint.folded(config));
-    let mut total = adjoint.layer(config, only_last)
-        + adjoint.rows * (2.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
-        + 2.0 * adjoint.sequences * stream
-        + adjoint.largest.max(config.heads as f64 * adjoint.longest);
+    let only_last = lowest + 1 >= config.layers;
+    let mut total = part.layer(config, only_last)
+        + part.rows * (2.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
+        + 2.0 * part.sequences * stream
+        + part.largest.max(config.heads as f64 * part.longest);
     if !only_last {
-        total += adjoint.asking(config);
+        total += part.asking(config);
     }
     if !only_last || blocks.iter().any(|block| Depth::of(block.kind()) > Depth::Value) {
-        total += adjoint.rows * stream + adjoint.asking(config) + folded;
+        total += part.rows * stream + part.asking(config) + part.folded(config);
     }
+    total + kept_adjoints(config, part, blocks, lowest)
+}
+
+/// The adjoints that blocks need.
+fn kept_adjoints(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
+    let attention = Widths::of(config).attention;
+    let mut total = 0.0;
     if needs(blocks, config.layers - 1, BlockKind::Key) {
         total += adjoint.asking(config);
     }
@@ -330,7 +385,7 @@ fn kernel_buffers(
             _ => forward.rows + rows,
         };
         let products = explicit.max(2.0 * longest * rows);
-        largest = largest.max(if block.kind().is_lora() {
+        let found = if block.kind().is_lora() {
             // All inputs go before those that their first factor leaves are copied.
             let gathered = if one_row_each { rows } else { 0.0 };
             let projected = match served {
@@ -341,8 +396,9 @@ fn kernel_buffers(
             let packed = packed(longest, rows * rank.max(outputs));
             projected.max(rows * rank + outputs_too + packed + products)
         } else {
-            copies * inputs + products + packed(longest, longest * own)
-        });
+            copies * inputs + packed(longest, longest * (own + common)) + products
+        };
+        largest = largest.max(found);
     }
     largest
 }

@@ -11,8 +11,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::labels::Labels;
 use crate::layer::{
-    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, ReadOuts, Scratch, Valid,
-    gather, scatter_add,
+    AdjointScratch, Depth, Keeps, LayerAdjoints, LayerPass, LayerTape, ReadOuts, Scratch,
+    Valid, gather,
 };
 use crate::layout::Layout;
 use crate::lora::FirstFactors;
@@ -24,12 +24,14 @@ use crate::real::Real;
 use crate::rotary::Rotations;
 use crate::update::Update;
 
+mod adjoint;
 mod factors;
 mod firsts;
 mod plans;
 mod readout;
 
 pub(crate) use factors::{Factors, write_gradient};
+pub(crate) use plans::PART_ROWS;
 use plans::{Plans, Separate};
 use readout::Readout;
 
@@ -255,6 +257,11 @@ impl<'m, R: Real> Tape<'m, R> {
     pub(crate) fn differentiated(mut self) -> Result<(Self, Vec<f64>), Error> {
         let predictions = finite(self.predictions(), 0)?;
         self.pull_back(&vec![R::ONE; predictions.len()])?;
+        // What is left are factors; they need none of the scratch.
+        self.adjoint_scratch = None;
+        if let Some(separate) = &mut self.separate {
+            separate.copies = None;
+        }
         Ok((self, predictions))
     }
 
@@ -329,7 +336,7 @@ impl<'m, R: Real> Tape<'m, R> {
             layers: Vec::new(),
             adjoints: Vec::new(),
             scratch: Scratch {
-                normed: Buffer::new(rows * width),
+                normed: Buffer::new(rows * width.max(config.attention_width())),
                 gathered: Buffer::new(sequences * width),
                 activated: Buffer::new(rows.max(sequences) * config.inner),
             },
@@ -349,7 +356,11 @@ impl<'m, R: Real> Tape<'m, R> {
         tape.layers = (lowest..config.layers)
             .map(|layer| {
                 let sizes = tape.plans.sizes(layer, config);
-                LayerTape::new(&sizes, tape.needs(layer, BlockKind::MlpDown))
+                // What heads of the lowest layer mix stays the same if no block is below it.
+                let same = layer == lowest && depth <= Depth::Output;
+                let mixed = same || tape.needs(layer, BlockKind::Output);
+                let activated = tape.needs(layer, BlockKind::MlpDown);
+                LayerTape::new(&sizes, Keeps { mixed, activated })
             })
             .collect();
         tape
@@ -368,7 +379,7 @@ impl<'m, R: Real> Tape<'m, R> {
         }
         if from < self.lowest {
             let sizes = self.plans.largest_sizes(from..self.lowest, self.model.config());
-            let mut tape = LayerTape::new(&sizes, false);
+            let mut tape = LayerTape::new(&sizes, Keeps::default());
             for layer in from..self.lowest {
                 let pass = self.plans.pass(
                     (self.model, self.rotations.as_ref()),
@@ -481,110 +492,6 @@ impl<'m, R: Real> Tape<'m, R> {
         Ok(&self.readout.predictions)
     }
 
-    /// Runs the adjoint of `Σ_i seed_i s_i` down to the lowest block, at the last forward pass.
-    ///
-    /// No gradient of a weight is formed: afterwards every block's derivative is known by its
-    /// factors, the inputs of its matrix and the adjoints of the outputs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SizeMismatch`] unless there is one seed per sequence.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use fewstep_engine::{
-    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
-    /// # };
-    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
-    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
-    /// # let config = Config::from_json(json)?;
-    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
-    /// # let blocks = choose_blocks("value@all", &config)?;
-    /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
-    /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
-    /// let refused = tape.pull_back(&[1.0, 1.0]);
-    /// let quantity = "seeds";
-    /// assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 2, expected: 1 }));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn pull_back(&mut self, seeds: &[R]) -> Result<(), Error> {
-        let (found, expected) = (seeds.len(), self.plans.layout.sequences());
-        if found != expected {
-            return Err(Error::SizeMismatch { quantity: "seeds", found, expected });
-        }
-        self.allocate_adjoints();
-        let seeds = &seeds[..self.adjoint_plans().layout.sequences()];
-        let scratch = self.adjoint_scratch.as_mut().expect("it was allocated just now");
-        let streams = self.separate.as_mut().map_or(&mut self.streams, |s| &mut s.streams);
-        self.readout.adjoint(self.model, seeds, &mut scratch.gathered, &mut streams.asked);
-        let seeded = self.examples.as_ref().unwrap_or(&self.plans);
-        for (index, tape) in self.layers.iter().enumerate().rev() {
-            let depth = if index == 0 { self.depth } else { Depth::Input };
-            let layer = self.lowest + index;
-            let (plans, tape, streams) = match &mut self.separate {
-                None => (seeded, tape, &mut self.streams),
-                Some(separate) => separate.copy_layer(&self.plans, tape, layer, depth),
-            };
-            let model = (self.model, self.rotations.as_ref());
-            let pass = plans.pass(model, &self.overlay, layer);
-            pull_back_layer(&pass, streams, (tape, &mut self.adjoints[index]), scratch, depth);
-        }
-        self.passes.backward += seeds.iter().filter(|&&seed| seed != R::ZERO).count() as u64;
-        self.passes.backward_tokens += self.adjoint_plans().layout.rows() as u64;
-        Ok(())
-    }
-
-    /// The rows that the adjoint runs on.
-    fn adjoint_plans(&self) -> &Plans {
-        let seeded = self.examples.as_ref().unwrap_or(&self.plans);
-        self.separate.as_ref().map_or(seeded, |separate| &separate.plans)
-    }
-
-    /// Buffers for the adjoint, once.
-    fn allocate_adjoints(&mut self) {
-        if self.adjoint_scratch.is_some() {
-            return;
-        }
-        let config = self.model.config();
-        let layout = &self.adjoint_plans().layout;
-        let (rows, sequences) = (layout.rows(), layout.sequences());
-        let largest = rows.max(sequences);
-        let folded = sequences * config.heads * config.width;
-        // Whether an adjoint goes further down than to the values of the last layer.
-        let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
-        let if_through = |size: usize| Buffer::new(if through { size } else { 0 });
-        self.adjoints = (self.lowest..config.layers)
-            .map(|layer| {
-                let kept = |kind: BlockKind| {
-                    let size = self.rows_of(layer, kind) * config.shape(kind).1;
-                    Buffer::new(if self.needs(layer, kind) { size } else { 0 })
-                };
-                let norms = kept(BlockKind::Norm);
-                let asks =
-                    self.folds(layer, BlockKind::Key) && self.needs(layer, BlockKind::Key);
-                let asking = Buffer::new(if asks { folded } else { 0 });
-                LayerAdjoints { kept: BlockKind::MATRICES.map(kept), norms, asking }
-            })
-            .collect();
-        self.adjoint_scratch = Some(AdjointScratch {
-            outputs: BlockKind::MATRICES.map(|kind| match kind {
-                // These two are the stream itself.
-                BlockKind::Output | BlockKind::MlpDown => Buffer::new(0),
-                _ if config.has(kind) => Buffer::new(largest * config.shape(kind).1),
-                _ => Buffer::new(0),
-            }),
-            normed: Buffer::new(largest * config.width),
-            mixed: Buffer::new(largest * config.attention_width()),
-            gathered: Buffer::new(sequences * config.width),
-            scores: Buffer::new(self.adjoint_plans().largest_group()),
-            inputs: if_through(rows * config.width),
-            asking: if_through(if config.rotary().is_none() { folded } else { 0 }),
-            mixed_inputs: if_through(folded),
-        });
-    }
-
     /// The prediction of each sequence at the last forward pass.
     ///
     /// # Examples
@@ -691,34 +598,5 @@ fn run_layer<R: Real>(
             gather(stream, rows, width, asked);
             pass.transform(asked, tape, scratch);
         }
-    }
-}
-
-/// The adjoint of [`run_layer`]; the streams hold adjoints.
-fn pull_back_layer<R: Real>(
-    pass: &LayerPass<'_, R>,
-    streams: &mut Streams<R>,
-    (tape, adjoints): (&LayerTape<R>, &mut LayerAdjoints<R>),
-    scratch: &mut AdjointScratch<R>,
-    depth: Depth,
-) {
-    let width = pass.model.config().width;
-    let rows = &mut streams.rows[..pass.positions.len() * width];
-    let asked = pass.readouts.map_or(0, |readouts| readouts.rows.len());
-    let asked = &mut streams.asked[..asked * width];
-    let stream = if pass.readouts.is_some() { &mut *asked } else { &mut *rows };
-    pass.transform_adjoint(stream, (tape, &mut *adjoints), scratch, depth);
-    if depth > Depth::Output {
-        pass.attend_adjoint(tape, adjoints, scratch, depth);
-    }
-    if depth >= Depth::Norm {
-        pass.normed_adjoint(tape, adjoints, scratch);
-    }
-    if depth == Depth::Input {
-        if let Some(ReadOuts { rows: places, .. }) = pass.readouts {
-            rows.fill(R::ZERO);
-            scatter_add(asked, places, width, rows);
-        }
-        pass.input_adjoint(tape, scratch, rows);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct LayerTape<R: Real> {
     pub(crate) asking: Buffer<R>,
     pub(crate) mixed_inputs: Buffer<R>,
     pub(crate) probabilities: Buffer<R>,
-    /// `[asked, attention]`.
+    /// `[asked, attention]`; empty if no block needs it.
     pub(crate) mixed: Buffer<R>,
     /// `[asked, width]` and `[asked]`.
     pub(crate) mlp_normalised: Buffer<R>,
@@ -37,10 +37,11 @@ pub(crate) struct LayerTape<R: Real> {
 }
 
 impl<R: Real> LayerTape<R> {
-    pub(crate) fn new(sizes: &LayerSizes, keep_activated: bool) -> Self {
+    pub(crate) fn new(sizes: &LayerSizes, keeps: Keeps) -> Self {
         let &LayerSizes { rows, asked, width, inner, probabilities, .. } = sizes;
         let &LayerSizes { attention, keys, values, asking, mixed_inputs, gated, .. } = sizes;
         let numbers = Buffer::new;
+        let if_so = |wanted: bool, size: usize| numbers(if wanted { size } else { 0 });
         Self {
             attention_normalised: numbers(rows * width),
             attention_inverse: numbers(rows),
@@ -50,21 +51,26 @@ impl<R: Real> LayerTape<R> {
             asking: numbers(asking),
             mixed_inputs: numbers(mixed_inputs),
             probabilities: numbers(probabilities),
-            mixed: numbers(asked * attention),
+            mixed: if_so(keeps.mixed, asked * attention),
             mlp_normalised: numbers(asked * width),
             mlp_inverse: numbers(asked),
             slopes: numbers(asked * inner),
-            gate_slopes: numbers(if gated { asked * inner } else { 0 }),
-            activated: if keep_activated { numbers(asked * inner) } else { Buffer::new(0) },
+            gate_slopes: if_so(gated, asked * inner),
+            activated: if_so(keeps.activated, asked * inner),
         }
     }
 
     /// Without what only the factors need.
     pub(crate) fn for_adjoint(sizes: &LayerSizes) -> Self {
-        let mut tape = Self::new(sizes, false);
-        (tape.mixed, tape.mixed_inputs) = (Buffer::new(0), Buffer::new(0));
-        tape
+        Self::new(&LayerSizes { mixed_inputs: 0, ..*sizes }, Keeps::default())
     }
+}
+
+/// What of a layer's forward pass outlives it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keeps {
+    pub(crate) mixed: bool,
+    pub(crate) activated: bool,
 }
 
 /// The sizes of the buffers of a layer.
@@ -87,10 +93,26 @@ pub(crate) struct LayerSizes {
     pub(crate) probabilities: usize,
 }
 
+impl LayerSizes {
+    /// Sizes that serve both.
+    pub(crate) fn larger(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.max(other.rows),
+            asked: self.asked.max(other.asked),
+            probabilities: self.probabilities.max(other.probabilities),
+            keys: self.keys.max(other.keys),
+            values: self.values.max(other.values),
+            asking: self.asking.max(other.asking),
+            mixed_inputs: self.mixed_inputs.max(other.mixed_inputs),
+            ..self
+        }
+    }
+}
+
 /// Buffers that a forward pass writes over in every layer.
 #[derive(Debug)]
 pub(crate) struct Scratch<R: Real> {
-    /// Output of a norm, `[rows, width]`.
+    /// Output of a norm, `[rows, width]`, then what heads mix of it, `[asked, attention]`.
     pub(crate) normed: Buffer<R>,
     /// Its asked rows in the last layer, `[sequences, width]`.
     pub(crate) gathered: Buffer<R>,
@@ -98,7 +120,8 @@ pub(crate) struct Scratch<R: Real> {
     pub(crate) activated: Buffer<R>,
 }
 
-/// The adjoints that block factors are made of; a buffer is empty if no block needs it.
+/// The adjoints that block factors are made of; a buffer is empty if no block needs it, and may
+/// have room for more rows than there are.
 #[derive(Debug)]
 pub(crate) struct LayerAdjoints<R: Real> {
     /// The adjoint of each matrix's output, in the order of [`BlockKind::MATRICES`].

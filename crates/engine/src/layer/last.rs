@@ -65,8 +65,9 @@ impl<R: Real> LayerPass<'_, R> {
             }
             readouts.folded.mix(probabilities, inputs, mixed_inputs);
         }
-        if !(valid.queries && valid.keys && valid.values) {
-            self.project_mixed(mixed_inputs, &mut tape.mixed[..asked]);
+        if !(valid.queries && valid.keys && valid.values) || tape.mixed.is_empty() {
+            let mixed = either(&mut tape.mixed, &mut scratch.normed);
+            self.project_mixed(mixed_inputs, &mut mixed[..asked]);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Tape;
 use crate::attention::HeadCounts;
 use crate::blocks::{BlockId, BlockKind};
+use crate::buffer::list;
 use crate::error::Error;
 use crate::layer::{LayerTape, gather};
 use crate::matrix::Matrix;
@@ -29,14 +30,28 @@ impl<R: Real> Tape<'_, R> {
     /// Number of rows that a matrix is applied to.
     pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
         let layout = &self.adjoint_plans().layout;
-        if self.folds(layer, kind) {
-            return layout.sequences() * self.served(kind);
-        }
+        self.rows_among(layer, kind, [layout.rows(), layout.sequences()])
+    }
+
+    /// The same if there were so many rows and sequences.
+    pub(super) fn rows_among(
+        &self,
+        layer: usize,
+        kind: BlockKind,
+        [rows, sequences]: [usize; 2],
+    ) -> usize {
         match kind.matrix() {
-            Some(BlockKind::Value | BlockKind::Key) => layout.rows(),
-            None => self.adjoint_plans().sums.rows.len(),
-            _ => self.adjoint_plans().of(layer).queries(),
+            _ if self.folds(layer, kind) => sequences * self.served(kind),
+            _ if self.has_all_rows(layer, kind) => rows,
+            // Norms have one sum, or one of each sequence.
+            None if self.separate.is_none() => 1,
+            _ => sequences,
         }
+    }
+
+    /// Whether a matrix is applied to all rows.
+    pub(super) fn has_all_rows(&self, layer: usize, kind: BlockKind) -> bool {
+        !self.one_row_each(layer, kind) && !self.folds(layer, kind)
     }
 
     /// The rows of each sequence among those that a matrix is applied to; for an adjoint that
@@ -121,7 +136,7 @@ impl<R: Real> Tape<'_, R> {
         // Rows that the adjoint does not have come last.
         let size = self.rows_of(layer, kind) * self.factor_shape(layer, kind).0;
         match &self.separate {
-            Some(separate) if !self.one_row_each(layer, kind) && !self.folds(layer, kind) => {
+            Some(separate) if self.has_all_rows(layer, kind) => {
                 let width = self.factor_shape(layer, kind).0;
                 Cow::Owned(gathered(&values, &separate.rows, width))
             }
@@ -145,7 +160,7 @@ impl<R: Real> Tape<'_, R> {
             };
             let ((first, rank), width) = (self.first(layer, kind), self.model.config().width);
             let (rows, first) = (inputs.len() / width, View::new(first, width, rank));
-            let mut projected = vec![R::ZERO; rows * rank];
+            let mut projected = list(rows * rank);
             let target = ViewMut::new(&mut projected, rows, rank);
             product(Write::Over, target, View::new(&inputs, rows, width), first, R::ONE);
             return Cow::Owned(projected);
@@ -154,7 +169,7 @@ impl<R: Real> Tape<'_, R> {
             BlockKind::Output => Cow::Borrowed(&tape.mixed),
             BlockKind::MlpDown => Cow::Borrowed(&tape.activated),
             BlockKind::MlpUp | BlockKind::MlpGate => {
-                let mut inputs = vec![R::ZERO; tape.mlp_normalised.len()];
+                let mut inputs = list(tape.mlp_normalised.len());
                 let [_, norm] = self.model.norms(&self.overlay, layer);
                 affine(&tape.mlp_normalised, norm, &mut inputs);
                 Cow::Owned(inputs)
@@ -171,7 +186,7 @@ impl<R: Real> Tape<'_, R> {
     /// What queries, keys and values of a layer are made of, `[rows, width]`.
     pub(crate) fn normed(&self, layer: usize) -> Vec<R> {
         let normalised = &self.layers[layer - self.lowest].attention_normalised;
-        let mut normed = vec![R::ZERO; normalised.len()];
+        let mut normed = list(normalised.len());
         affine(normalised, self.model.norms(&self.overlay, layer)[0], &mut normed);
         normed
     }
@@ -183,7 +198,7 @@ impl<R: Real> Tape<'_, R> {
         if counts.heads == counts.key_value_heads {
             return Cow::Borrowed(&tape.mixed_inputs);
         }
-        let mut arranged = vec![R::ZERO; tape.mixed_inputs.len()];
+        let mut arranged = list(tape.mixed_inputs.len());
         counts.arrange_served(&tape.mixed_inputs, self.model.config().width, &mut arranged);
         Cow::Owned(arranged)
     }
@@ -203,7 +218,8 @@ impl<R: Real> Tape<'_, R> {
         let counts = HeadCounts::of(self.model.config());
         let (size, group) = (counts.head_width, counts.heads / counts.key_value_heads);
         let width = counts.key_value_heads * size;
-        let mut rows = vec![R::ZERO; kept.len() * counts.key_value_heads];
+        let mut rows = list(kept.len() * counts.key_value_heads);
+        rows.fill(R::ZERO);
         for (index, row) in rows.chunks_exact_mut(width).enumerate() {
             let (sequence, head) = (index / counts.heads, index % counts.heads);
             let served = counts.serving(head) * size;
@@ -298,7 +314,7 @@ impl<R: Real> Tape<'_, R> {
 
 /// Copies of some rows.
 fn gathered<R: Real>(values: &[R], rows: &[usize], width: usize) -> Vec<R> {
-    let mut target = vec![R::ZERO; rows.len() * width];
+    let mut target = list(rows.len() * width);
     gather(values, rows, width, &mut target);
     target
 }

@@ -2,6 +2,7 @@
 
 use super::Tape;
 use crate::blocks::{BlockId, BlockKind};
+use crate::buffer::release_buffers;
 use crate::error::Error;
 use crate::lora::FirstFactor;
 use crate::observe::finite;
@@ -18,6 +19,8 @@ impl<R: Real> Tape<'_, R> {
         let lora_blocks: Vec<BlockId> = lora_blocks.copied().collect();
         if lora.first == FirstFactor::Inputs && !lora_blocks.is_empty() {
             finite(self.predictions(), 0)?;
+            // Finding directions takes no memory over from passes.
+            release_buffers();
         }
         // Of a layer and its rows: values and queries mostly take the same in.
         let mut known: Option<(usize, Vec<usize>, Arc<[R]>)> = None;

@@ -2,8 +2,11 @@
 
 use super::Streams;
 use crate::attention::{AttentionPlan, HeadCounts};
+use crate::buffer::Buffer;
 use crate::config::Config;
-use crate::layer::{Depth, LayerPass, LayerSizes, LayerTape, ReadOuts, Sums, gather};
+use crate::layer::{
+    Depth, LayerAdjoints, LayerPass, LayerSizes, LayerTape, ReadOuts, Sums, gather,
+};
 use crate::layout::Layout;
 use crate::network::{Network, Overlay};
 use crate::real::Real;
@@ -89,16 +92,8 @@ impl Plans {
 
     /// Sizes that serve each of some layers.
     pub(super) fn largest_sizes(&self, layers: Range<usize>, config: &Config) -> LayerSizes {
-        let first = self.sizes(layers.start, config);
-        layers.map(|layer| self.sizes(layer, config)).fold(first, |a, b| LayerSizes {
-            asked: a.asked.max(b.asked),
-            probabilities: a.probabilities.max(b.probabilities),
-            keys: a.keys.max(b.keys),
-            values: a.values.max(b.values),
-            asking: a.asking.max(b.asking),
-            mixed_inputs: a.mixed_inputs.max(b.mixed_inputs),
-            ..a
-        })
+        let sizes = layers.map(|layer| self.sizes(layer, config));
+        sizes.reduce(LayerSizes::larger).expect("there is a layer")
     }
 
     /// The largest number of probabilities of one head that are handled at once.
@@ -107,65 +102,132 @@ impl Plans {
     }
 }
 
+/// Rows of separate sequences that an adjoint takes at once, if a sequence has not more: enough for
+/// products to run at their full rate, few enough that copies of a layer take little memory.
+pub(crate) const PART_ROWS: usize = 256;
+
 /// What an adjoint needs to keep sequences apart that shared beginnings on the way forward.
 ///
-/// The activations of one layer at a time are copied from the rows where they were computed to
-/// all rows where they are used, so that only one layer is held twice.
+/// It takes a few sequences at a time. The activations of one layer at a time are copied from the
+/// rows where they were computed to the rows of these sequences.
 #[derive(Debug)]
 pub(super) struct Separate<R: Real> {
     /// Every sequence by itself.
     pub(super) plans: Plans,
     /// The row of the forward pass that each row is a copy of.
     pub(super) rows: Vec<usize>,
-    /// Of the adjoints.
-    pub(super) streams: Streams<R>,
-    layer: LayerTape<R>,
+    pub(super) parts: Vec<Part>,
+    /// The adjoint of the stream at the read-outs of all sequences.
+    pub(super) asked: Buffer<R>,
+    /// While an adjoint runs.
+    pub(super) copies: Option<Copies<R>>,
     sizes: LayerSizes,
+}
+
+/// What the adjoint of one part writes over.
+#[derive(Debug)]
+pub(super) struct Copies<R: Real> {
+    pub(super) streams: Streams<R>,
+    pub(super) layer: LayerTape<R>,
+    /// What blocks need of each layer.
+    pub(super) adjoints: Vec<LayerAdjoints<R>>,
+}
+
+/// A few sequences.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) plans: Plans,
+    pub(super) sequences: Range<usize>,
+    /// Its rows among those of all sequences.
+    pub(super) rows: Range<usize>,
 }
 
 impl<R: Real> Separate<R> {
     /// For layers from `lowest` up of a forward pass on a layout.
     pub(super) fn new(forward: &Layout, config: &Config, lowest: usize) -> Self {
         let (layout, rows) = forward.separated();
-        let streams = Streams::new(&layout, config.width);
+        let mut first = 0;
+        let parts: Vec<Part> = layout
+            .parts(PART_ROWS)
+            .into_iter()
+            .map(|(sequences, layout)| {
+                let rows = first..first + layout.rows();
+                first = rows.end;
+                Part { plans: Plans::apart(layout, config), sequences, rows }
+            })
+            .collect();
+        let sizes =
+            parts.iter().map(|part| part.plans.largest_sizes(lowest..config.layers, config));
+        let sizes = sizes.reduce(LayerSizes::larger).expect("there is a sequence");
+        let asked = Buffer::new(layout.sequences() * config.width);
         let plans = Plans::apart(layout, config);
-        let sizes = plans.largest_sizes(lowest..config.layers, config);
-        Self { plans, rows, streams, layer: LayerTape::for_adjoint(&sizes), sizes }
+        Self { plans, rows, parts, asked, copies: None, sizes }
     }
 
-    /// What the adjoint of a layer needs down to `depth`, at the rows of separate sequences.
+    /// Makes room for the adjoint of one part, and for what blocks need of it.
+    pub(super) fn allocate(&mut self, adjoints: Vec<LayerAdjoints<R>>) {
+        let LayerSizes { rows, width, .. } = self.sizes;
+        let streams = Streams {
+            rows: Buffer::new(rows * width),
+            asked: Buffer::new(Self::most_sequences(&self.parts) * width),
+        };
+        let layer = LayerTape::for_adjoint(&self.sizes);
+        self.copies = Some(Copies { streams, layer, adjoints });
+    }
+
+    fn most_sequences(parts: &[Part]) -> usize {
+        parts.iter().map(|part| part.sequences.len()).max().unwrap_or(0)
+    }
+
+    /// The largest numbers of rows and sequences of a part, and of probabilities that are handled
+    /// at once.
+    pub(super) fn largest_part(&self) -> [usize; 3] {
+        let group = self.parts.iter().map(|part| part.plans.largest_group()).max();
+        [self.sizes.rows, Self::most_sequences(&self.parts), group.unwrap_or(0)]
+    }
+
+    /// What the adjoint of a layer needs down to `depth`, at the rows of a part. The last layer
+    /// comes first and begins with the read-outs.
     ///
     /// In the last layer the asked rows are one per sequence either way.
     pub(super) fn copy_layer(
         &mut self,
-        forward: &Plans,
-        tape: &LayerTape<R>,
+        part: usize,
+        (forward, tape): (&Plans, &LayerTape<R>),
         layer: usize,
         depth: Depth,
-    ) -> (&Plans, &LayerTape<R>, &mut Streams<R>) {
-        let Self { plans, rows, layer: copy, streams, sizes } = self;
+    ) -> (&Plans, &mut Copies<R>) {
+        let Self { rows, parts, asked: readouts, copies, sizes, .. } = self;
+        let copies = copies.as_mut().expect("they were allocated before");
+        let Copies { streams, layer: copy, .. } = &mut *copies;
         let &mut LayerSizes { width, attention, key_values, inner, .. } = sizes;
-        let asked = (!plans.is_last(layer)).then_some(&rows[..]);
-        let copy_asked = |from: &[R], to: &mut [R], width: usize| match asked {
-            None => to[..from.len()].copy_from_slice(from),
-            Some(rows) => gather(from, rows, width, to),
-        };
+        let Part { plans, sequences, rows: own } = &parts[part];
+        let (rows, last) = (&rows[own.clone()], plans.is_last(layer));
+        let sequences: Vec<usize> = sequences.clone().collect();
+        let asked = if last { &sequences[..] } else { rows };
+        if last {
+            gather(readouts, asked, width, &mut streams.asked);
+        }
         if depth > Depth::MlpDown {
-            copy_asked(&tape.slopes, &mut copy.slopes, inner);
-            copy_asked(&tape.gate_slopes, &mut copy.gate_slopes, inner);
+            gather(&tape.slopes, asked, inner, &mut copy.slopes);
+            if !tape.gate_slopes.is_empty() {
+                gather(&tape.gate_slopes, asked, inner, &mut copy.gate_slopes);
+            }
         }
         if depth > Depth::MlpUp {
-            copy_asked(&tape.mlp_normalised, &mut copy.mlp_normalised, width);
-            copy_asked(&tape.mlp_inverse, &mut copy.mlp_inverse, 1);
+            gather(&tape.mlp_normalised, asked, width, &mut copy.mlp_normalised);
+            gather(&tape.mlp_inverse, asked, 1, &mut copy.mlp_inverse);
         }
         if depth > Depth::Output {
             let (from, to) = (&tape.probabilities, &mut copy.probabilities);
             plans.of(layer).copy_probabilities(to, forward.of(layer), from, asked);
         }
-        let last = plans.is_last(layer);
         if depth > Depth::Value {
-            copy_asked(&tape.queries, &mut copy.queries, attention);
-            copy.asking[..tape.asking.len()].copy_from_slice(&tape.asking);
+            gather(&tape.queries, asked, attention, &mut copy.queries);
+            if !tape.asking.is_empty() {
+                let size = tape.asking.len() / forward.layout.sequences();
+                gather(&tape.asking, asked, size, &mut copy.asking);
+            }
             if !tape.keys.is_empty() {
                 gather(&tape.keys, rows, key_values, &mut copy.keys);
             }
@@ -179,6 +241,6 @@ impl<R: Real> Separate<R> {
             gather(&tape.attention_normalised, rows, width, to);
             gather(&tape.attention_inverse, rows, 1, &mut copy.attention_inverse);
         }
-        (plans, copy, streams)
+        (plans, copies)
     }
 }

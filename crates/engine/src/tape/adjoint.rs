@@ -1,0 +1,214 @@
+//! The way back of a tape: from the predictions down to the lowest block.
+//!
+//! In: one seed per sequence, at the last forward pass. Out: the adjoints that the factors of the
+//! blocks are made of, of the sum over sequences, or of every sequence by itself.
+
+use super::plans::{Part, Plans};
+use super::{Streams, Tape};
+use crate::blocks::BlockKind;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::layer::{
+    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, ReadOuts, scatter_add,
+};
+use crate::network::KINDS;
+use crate::real::Real;
+use std::ops::Range;
+
+impl<R: Real> Tape<'_, R> {
+    /// Runs the adjoint of `Σ_i seed_i s_i` down to the lowest block, at the last forward pass.
+    ///
+    /// No gradient of a weight is formed: afterwards every block's derivative is known by its
+    /// factors, the inputs of its matrix and the adjoints of the outputs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SizeMismatch`] unless there is one seed per sequence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// let layout = Layout::plain(&[vec![0, 1, 2]])?;
+    /// let mut tape = Tape::new(&model, layout, &labels, &blocks)?;
+    /// let refused = tape.pull_back(&[1.0, 1.0]);
+    /// let quantity = "seeds";
+    /// assert_eq!(refused, Err(Error::SizeMismatch { quantity, found: 2, expected: 1 }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn pull_back(&mut self, seeds: &[R]) -> Result<(), Error> {
+        let (found, expected) = (seeds.len(), self.plans.layout.sequences());
+        if found != expected {
+            return Err(Error::SizeMismatch { quantity: "seeds", found, expected });
+        }
+        self.allocate_adjoints();
+        let seeds = &seeds[..self.adjoint_plans().layout.sequences()];
+        // The forward pass is done with its rows of the read-outs.
+        let normed = &mut self.scratch.gathered;
+        let asked = self.separate.as_mut().map_or(&mut self.streams.asked, |s| &mut s.asked);
+        self.readout.adjoint(self.model, seeds, normed, asked);
+        if self.separate.is_some() {
+            self.pull_back_parts();
+        } else {
+            self.pull_back_together();
+        }
+        self.passes.backward += seeds.iter().filter(|&&seed| seed != R::ZERO).count() as u64;
+        self.passes.backward_tokens += self.adjoint_plans().layout.rows() as u64;
+        Ok(())
+    }
+
+    /// The adjoint from the read-outs down, of the sum over sequences.
+    fn pull_back_together(&mut self) {
+        let scratch = self.adjoint_scratch.as_mut().expect("it was allocated before");
+        let plans = self.examples.as_ref().unwrap_or(&self.plans);
+        for (index, tape) in self.layers.iter().enumerate().rev() {
+            let depth = if index == 0 { self.depth } else { Depth::Input };
+            let model = (self.model, self.rotations.as_ref());
+            let pass = plans.pass(model, &self.overlay, self.lowest + index);
+            let adjoints = (tape, &mut self.adjoints[index]);
+            pull_back_layer(&pass, &mut self.streams, adjoints, scratch, depth);
+        }
+    }
+
+    /// The same for every sequence by itself, a few of them at a time.
+    fn pull_back_parts(&mut self) {
+        let by_rows: Vec<[bool; KINDS]> = (self.lowest..self.model.config().layers)
+            .map(|layer| BlockKind::MATRICES.map(|kind| self.has_all_rows(layer, kind)))
+            .collect();
+        let scratch = self.adjoint_scratch.as_mut().expect("it was allocated before");
+        let separate = self.separate.as_mut().expect("sequences are kept apart");
+        let (rows, sequences) = (separate.rows.len(), separate.plans.layout.sequences());
+        for part in 0..separate.parts.len() {
+            let Part { rows: own, sequences: few, .. } = &separate.parts[part];
+            let (own, few) = ((own.clone(), rows), (few.clone(), sequences));
+            for (index, tape) in self.layers.iter().enumerate().rev() {
+                let depth = if index == 0 { self.depth } else { Depth::Input };
+                let (layer, forward) = (self.lowest + index, (&self.plans, tape));
+                let (plans, copies) = separate.copy_layer(part, forward, layer, depth);
+                let model = (self.model, self.rotations.as_ref());
+                let pass = plans.pass(model, &self.overlay, layer);
+                let (found, tape) = (&mut copies.adjoints[index], &copies.layer);
+                let adjoints = (tape, &mut *found);
+                pull_back_layer(&pass, &mut copies.streams, adjoints, scratch, depth);
+                let all = &mut self.adjoints[index];
+                for (kind, &by_rows) in by_rows[index].iter().enumerate() {
+                    let place = if by_rows { &own } else { &few };
+                    copy_part(&found.kept[kind], place, &mut all.kept[kind]);
+                }
+                copy_part(&found.norms, &few, &mut all.norms);
+                copy_part(&found.asking, &few, &mut all.asking);
+            }
+        }
+    }
+
+    /// The rows that the adjoint runs on.
+    pub(super) fn adjoint_plans(&self) -> &Plans {
+        let seeded = self.examples.as_ref().unwrap_or(&self.plans);
+        self.separate.as_ref().map_or(seeded, |separate| &separate.plans)
+    }
+
+    /// Buffers for the adjoint, once.
+    fn allocate_adjoints(&mut self) {
+        if self.adjoint_scratch.is_some() {
+            return;
+        }
+        let config = self.model.config();
+        let plans = self.adjoint_plans();
+        let (all, group) =
+            ([plans.layout.rows(), plans.layout.sequences()], plans.largest_group());
+        let [rows, sequences, group] = match &self.separate {
+            Some(separate) => separate.largest_part(),
+            None => [all[0], all[1], group],
+        };
+        self.adjoints = self.room_for_adjoints(all);
+        let of_part =
+            self.separate.is_some().then(|| self.room_for_adjoints([rows, sequences]));
+        if let Some((separate, of_part)) = self.separate.as_mut().zip(of_part) {
+            separate.allocate(of_part);
+        }
+        let largest = rows.max(sequences);
+        let folded = sequences * config.heads * config.width;
+        // Whether an adjoint goes further down than to the values of the last layer.
+        let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
+        let if_through = |size: usize| Buffer::new(if through { size } else { 0 });
+        self.adjoint_scratch = Some(AdjointScratch {
+            outputs: BlockKind::MATRICES.map(|kind| match kind {
+                // These two are the stream itself.
+                BlockKind::Output | BlockKind::MlpDown => Buffer::new(0),
+                _ if config.has(kind) => Buffer::new(largest * config.shape(kind).1),
+                _ => Buffer::new(0),
+            }),
+            normed: Buffer::new(largest * config.width),
+            mixed: Buffer::new(largest * config.attention_width()),
+            gathered: Buffer::new(sequences * config.width),
+            scores: Buffer::new(group),
+            inputs: if_through(rows * config.width),
+            asking: if_through(if config.rotary().is_none() { folded } else { 0 }),
+            mixed_inputs: if_through(folded),
+        });
+    }
+
+    /// Room for the adjoints that blocks need, of so many rows and sequences.
+    fn room_for_adjoints(&self, [rows, sequences]: [usize; 2]) -> Vec<LayerAdjoints<R>> {
+        let config = self.model.config();
+        let room = |layer: usize| {
+            let kept = |kind: BlockKind| {
+                let count = self.rows_among(layer, kind, [rows, sequences]);
+                let size = count * config.shape(kind).1;
+                Buffer::new(if self.needs(layer, kind) { size } else { 0 })
+            };
+            let asks = self.folds(layer, BlockKind::Key) && self.needs(layer, BlockKind::Key);
+            let asking = if asks { sequences * config.heads * config.width } else { 0 };
+            LayerAdjoints {
+                kept: BlockKind::MATRICES.map(kept),
+                norms: kept(BlockKind::Norm),
+                asking: Buffer::new(asking),
+            }
+        };
+        (self.lowest..config.layers).map(room).collect()
+    }
+}
+
+/// Copies what was found for some rows, or sequences, of so many; both may be empty.
+fn copy_part<R: Real>(found: &[R], (place, count): &(Range<usize>, usize), all: &mut [R]) {
+    let size = all.len() / count;
+    let target = &mut all[place.start * size..place.end * size];
+    target.copy_from_slice(&found[..target.len()]);
+}
+
+/// The adjoint of [`run_layer`](super::run_layer); the streams hold adjoints.
+fn pull_back_layer<R: Real>(
+    pass: &LayerPass<'_, R>,
+    streams: &mut Streams<R>,
+    (tape, adjoints): (&LayerTape<R>, &mut LayerAdjoints<R>),
+    scratch: &mut AdjointScratch<R>,
+    depth: Depth,
+) {
+    let width = pass.model.config().width;
+    let rows = &mut streams.rows[..pass.positions.len() * width];
+    let asked = pass.readouts.map_or(0, |readouts| readouts.rows.len());
+    let asked = &mut streams.asked[..asked * width];
+    let stream = if pass.readouts.is_some() { &mut *asked } else { &mut *rows };
+    pass.transform_adjoint(stream, (tape, &mut *adjoints), scratch, depth);
+    if depth > Depth::Output {
+        pass.attend_adjoint(tape, adjoints, scratch, depth);
+    }
+    if depth >= Depth::Norm {
+        pass.normed_adjoint(tape, adjoints, scratch);
+    }
+    if depth == Depth::Input {
+        if let Some(ReadOuts { rows: places, .. }) = pass.readouts {
+            rows.fill(R::ZERO);
+            scatter_add(asked, places, width, rows);
+        }
+        pass.input_adjoint(tape, scratch, rows);
+    }
+}

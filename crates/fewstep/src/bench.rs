@@ -70,7 +70,7 @@ pub(crate) enum Event<'a> {
     Note(&'a str),
 }
 
-/// Measures everything; `None` if `stop` was raised meanwhile.
+/// Measures everything, or what is done when `stop` is raised.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub(crate) fn run(
     settings: &Settings,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
-) -> Result<Option<Report>, Error> {
+) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, stop, tell, parts(settings))?;
     let mut report = Report {
         machine: Machine::here(),
@@ -94,14 +94,29 @@ pub(crate) fn run(
         memory: Vec::new(),
         curves: Vec::new(),
         skipped: Vec::new(),
+        interrupted: false,
     };
+    let found = measure(settings, &mut bench, &mut report);
+    report.torch = bench.torch.clone();
+    report.interrupted = bench.stopped();
+    // Workers hear of an interrupt, too, and may end in the middle of an answer.
+    found.or_else(|error| if report.interrupted { Ok(()) } else { Err(error) })?;
+    Ok(report)
+}
+
+/// Everything that is asked for, as far as the run is not stopped.
+fn measure(
+    settings: &Settings,
+    bench: &mut Bench<'_>,
+    report: &mut Report,
+) -> Result<(), Error> {
     let mut held: Option<Held> = None;
     for &work in &settings.works {
         let kind = work.shape(settings.quick).model;
         if held.as_ref().is_none_or(|held| held.kind != kind) {
             // One model at a time.
             drop(held.take());
-            held = Held::open(&bench, kind)?;
+            held = Held::open(bench, kind)?;
         }
         let Some(held) = &held else {
             let file = bench.shelf.smollm2_file();
@@ -118,18 +133,17 @@ pub(crate) fn run(
             report.rows.extend(row);
         }
         if bench.stopped() {
-            return Ok(None);
+            return Ok(());
         }
     }
     bench.end_pools();
     if settings.curves {
         drop(held.take());
-        if let Some(held) = Held::open(&bench, works::ModelKind::Gpt2)? {
+        if let Some(held) = Held::open(bench, works::ModelKind::Gpt2)? {
             report.curves = bench.grow(&held)?;
         }
     }
-    report.torch = bench.torch.clone();
-    Ok((!bench.stopped()).then_some(report))
+    Ok(())
 }
 
 /// How many parts a run tells of.

@@ -4,6 +4,8 @@
 mod support;
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use support::{fewstep, printed, run, said};
 
 #[test]
@@ -51,6 +53,32 @@ fn a_report_holds_the_rows_that_are_asked_for_and_drawings() {
     assert!(read("examples.svg").contains("slope"));
     let names = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names.into_iter().all(|name| !name.to_str().unwrap().ends_with(".part")));
+}
+
+/// What was measured before an interrupt is kept.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_reports_what_is_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
+    let mut program = fewstep();
+    program.args(["bench", "--quick", "--rounds", "100", "--threads", "1", "--out"]).arg(&out);
+    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut heard = BufReader::new(child.stderr.take().unwrap()).lines();
+    // The first row is told as soon as it is there.
+    let first = heard.find(|line| line.as_ref().unwrap().contains("fewstep: observe:"));
+    assert!(first.is_some());
+    let mut kill = std::process::Command::new("kill");
+    assert!(kill.args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: Vec<String> = heard.map(Result::unwrap).collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{rest:?}");
+    assert!(printed(&output).contains("The run was interrupted"), "{}", printed(&output));
+    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert!((1..7).contains(&rows.len()), "{}", rows.len());
+    assert_eq!((&rows[0]["work"], &report["interrupted"]), (&"observe".into(), &true.into()));
 }
 
 #[test]

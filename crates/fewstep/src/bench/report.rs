@@ -65,6 +65,8 @@ pub(crate) struct Report {
     pub(crate) curves: Vec<Curve>,
     /// What was left out, and why.
     pub(crate) skipped: Vec<String>,
+    /// Whether the run was stopped: then the works before are here, and no others.
+    pub(crate) interrupted: bool,
 }
 
 /// A work and how long it takes.
@@ -144,6 +146,11 @@ pub(crate) struct MemoryVariant {
 }
 
 impl Report {
+    /// Whether nothing was measured.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.memory.is_empty() && self.curves.is_empty()
+    }
+
     /// All as text for a terminal.
     pub(crate) fn text(&self) -> String {
         self.render(|table| table.text(), "")
@@ -161,6 +168,9 @@ impl Report {
         }
         for line in &self.skipped {
             text.push_str(&format!("\nskipped: {line}\n"));
+        }
+        if self.interrupted {
+            text.push_str("\nThe run was interrupted: what is not here was not measured.\n");
         }
         text
     }

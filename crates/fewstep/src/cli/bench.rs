@@ -41,25 +41,17 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
         Event::Note(text) => bar.aside(|| note(text)),
     });
     bar.finish();
-    let interrupted = stop.load(std::sync::atomic::Ordering::SeqCst);
-    let report = match found {
-        Ok(Some(report)) => report,
-        // Workers hear of an interrupt, too, and may end in the middle of an answer.
-        Ok(None) => return Ok(stopped()),
-        Err(_) if interrupted => return Ok(stopped()),
-        Err(error) => return Err(error),
-    };
+    let report = found?;
+    if report.interrupted && report.is_empty() {
+        note("interrupted; nothing was measured");
+        return Ok(End::Interrupted);
+    }
     say(report.text().trim_end());
     if let Some(directory) = out(arguments, &report.machine) {
         write(&report, &directory)?;
         note(&format!("the report is in {}", directory.display()));
     }
-    Ok(End::Done)
-}
-
-fn stopped() -> End {
-    note("interrupted; nothing was written");
-    End::Interrupted
+    Ok(if report.interrupted { End::Interrupted } else { End::Done })
 }
 
 /// The rows that are asked for, each once, as they stand in the table.

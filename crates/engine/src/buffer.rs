@@ -104,6 +104,14 @@ pub(crate) fn list<R: Real>(size: usize) -> Vec<R> {
     std::mem::take(&mut Buffer::new(size).0)
 }
 
+impl<R: Real> Clone for Buffer<R> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new(self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
 impl<R: Real> Drop for Buffer<R> {
     fn drop(&mut self) {
         let list = std::mem::take(&mut self.0);

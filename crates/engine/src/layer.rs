@@ -62,7 +62,7 @@ pub(crate) struct ReadOuts<'a> {
 }
 
 /// Which rows the adjoint of a norm's weights is summed over: all, or each sequence's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sums {
     pub(crate) rows: Vec<Range<usize>>,
     /// Where each sequence has one row.

@@ -416,7 +416,7 @@ fn norm<R: Real>(norm: Norm) -> NormWeights<R> {
 }
 
 /// Copies of the matrices and norms that an update touches, with the update added.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Overlay<R> {
     /// By layer, then kind.
     matrices: Vec<Option<Matrix<R>>>,

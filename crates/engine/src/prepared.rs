@@ -22,7 +22,7 @@ use fewstep_core::{Filter, Geometry, Spectrum};
 /// # Examples
 ///
 /// See [`Prepared::further`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Prepared<'m, R: Real = f32> {
     task: TokenTask,
     tape: Tape<'m, R>,

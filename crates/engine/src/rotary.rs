@@ -348,7 +348,7 @@ fn check(
 }
 
 /// The cosines and sines of the first positions, `[positions, half]` each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rotations<R> {
     cosines: Vec<R>,
     sines: Vec<R>,

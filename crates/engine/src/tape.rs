@@ -36,7 +36,7 @@ use plans::{Plans, Separate};
 use readout::Readout;
 
 /// The stream between layers, `[rows, width]`, and after the last one, `[sequences, width]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Streams<R: Real> {
     rows: Buffer<R>,
     asked: Buffer<R>,
@@ -72,7 +72,7 @@ impl<R: Real> Streams<R> {
 /// assert_eq!(tape.gradient()?.blocks()[0].1, [0.0; 16]);
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tape<'m, R: Real = f32> {
     model: &'m Network<R>,
     /// Of the forward pass.

@@ -229,6 +229,11 @@ fn steps_go_on_from_an_observation_as_from_the_model() {
             assert_eq!(found.passes.backward, expected.passes.backward);
             assert!(found.passes.forward <= expected.passes.forward);
             assert_eq!(Descent { passes: expected.passes, ..found }, expected, "{family}");
+            // What was prepared serves any number of steps, whatever came before.
+            let kept = prepared();
+            kept.clone().descend(&chosen[..1], &Steps::new(1e-2, 1)).unwrap();
+            let again = kept.clone().descend(some, &steps).unwrap();
+            assert_eq!(Descent { passes: expected.passes, ..again }, expected, "{family}");
             // Without the query on the way, in which products may sum in another order.
             let steps = Steps { query_path: false, ..steps };
             let found = prepared().descend(some, &steps).unwrap();

@@ -7,7 +7,7 @@ use crate::real::Real;
 /// What a layer's adjoint and its factors need of the forward pass.
 ///
 /// "Asked" rows are all rows, or in the last layer one per sequence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LayerTape<R: Real> {
     /// `[rows, width]` and `[rows]`.
     pub(crate) attention_normalised: Buffer<R>,
@@ -110,7 +110,7 @@ impl LayerSizes {
 }
 
 /// Buffers that a forward pass writes over in every layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scratch<R: Real> {
     /// Output of a norm, `[rows, width]`, then what heads mix of it, `[asked, attention]`.
     pub(crate) normed: Buffer<R>,
@@ -122,7 +122,7 @@ pub(crate) struct Scratch<R: Real> {
 
 /// The adjoints that block factors are made of; a buffer is empty if no block needs it, and may
 /// have room for more rows than there are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LayerAdjoints<R: Real> {
     /// The adjoint of each matrix's output, in the order of [`BlockKind::MATRICES`].
     pub(crate) kept: [Buffer<R>; KINDS],
@@ -133,7 +133,7 @@ pub(crate) struct LayerAdjoints<R: Real> {
 }
 
 /// Buffers that a backward pass writes over in every layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AdjointScratch<R: Real> {
     /// Stand-ins for adjoints that are not kept, in the order of [`BlockKind::MATRICES`].
     pub(crate) outputs: [Buffer<R>; KINDS],

@@ -14,7 +14,7 @@ use crate::rotary::Rotations;
 use std::ops::Range;
 
 /// The rows of a pass and who attends to what in which layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plans {
     pub(super) layout: Layout,
     everywhere: AttentionPlan,
@@ -110,7 +110,7 @@ pub(crate) const PART_ROWS: usize = 256;
 ///
 /// It takes a few sequences at a time. The activations of one layer at a time are copied from the
 /// rows where they were computed to the rows of these sequences.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Separate<R: Real> {
     /// Every sequence by itself.
     pub(super) plans: Plans,
@@ -125,7 +125,7 @@ pub(super) struct Separate<R: Real> {
 }
 
 /// What the adjoint of one part writes over.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Copies<R: Real> {
     pub(super) streams: Streams<R>,
     pub(super) layer: LayerTape<R>,
@@ -134,7 +134,7 @@ pub(super) struct Copies<R: Real> {
 }
 
 /// A few sequences.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) plans: Plans,
     pub(super) sequences: Range<usize>,

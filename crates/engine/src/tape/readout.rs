@@ -9,7 +9,7 @@ use crate::ops::{
 use crate::real::Real;
 
 /// From the last layer to the predictions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Readout<R> {
     /// Output embedding of the labels, `[labels, width]`, and their values.
     embedding: Vec<R>,

@@ -10,8 +10,8 @@ use fewstep_core::{
     best_horizon, decide, subspace,
 };
 use fewstep_engine::{
-    BlockId, Descent, LinearPath, Model, Observation, Steps, Task, TokenTask, choose_blocks,
-    descend, observe_single_position,
+    BlockId, Descent, LinearPath, Model, Observation, Prepared, Steps, Task, choose_blocks,
+    observe_single_position,
 };
 use std::collections::BTreeMap;
 
@@ -55,15 +55,18 @@ impl Bench {
         budgets(self.blocks.len())
     }
 
-    fn observe(&self, task: &Task) -> Result<Observation, Error> {
-        Ok(match self.choices.kernel {
-            Kernel::AllTokens => self.model.observe(task, &self.blocks)?,
+    /// What steps begin with, and what is seen by the kernel's form.
+    fn observe(&self, task: &Task) -> Result<(Prepared<'_>, Observation), Error> {
+        let prepared = self.model.prepare(task, &self.blocks)?;
+        let seen = match self.choices.kernel {
+            Kernel::AllTokens => prepared.observation().clone(),
             Kernel::SinglePosition => observe_single_position(
                 self.model.network(),
                 &self.model.read(task)?,
                 &self.blocks,
             )?,
-        })
+        };
+        Ok((prepared, seen))
     }
 
     fn rules(&self, horizon: HorizonRule) -> Rules {
@@ -75,7 +78,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::observe`], [`decide`], [`descend`] and [`Model::act`].
+    /// Those of [`Model::prepare`], [`decide`], [`Prepared::descend`] and [`Prepared::act_at_once`].
     ///
     /// # Examples
     ///
@@ -90,15 +93,7 @@ impl Bench {
     /// # Ok::<(), fewstep::Error>(())
     /// ```
     pub fn path(&self, task: &Task) -> Result<Path, Error> {
-        // What is observed in full is what steps begin with.
-        let (prepared, seen) = match self.choices.kernel {
-            Kernel::AllTokens => {
-                let prepared = self.model.prepare(task, &self.blocks)?;
-                let seen = prepared.observation().clone();
-                (Some(prepared), seen)
-            }
-            Kernel::SinglePosition => (None, self.observe(task)?),
-        };
+        let (prepared, seen) = self.observe(task)?;
         let by = |rule| Ok::<_, Error>(decide(&seen.geometry, &self.rules(rule))?);
         let farthest = by(HorizonRule::Fixed(self.choices.longest))?;
         let chosen = |rule| Ok::<_, Error>(by(rule)?.how_far.horizon);
@@ -112,21 +107,15 @@ impl Bench {
             gibbs_mean: mean_horizon(&gibbs),
         };
         let walk = self.walk(&seen, &farthest, |steps| {
-            Ok(match prepared {
-                Some(prepared) => prepared.descend(&self.blocks, steps)?,
-                None => {
-                    let read = self.model.read(task)?;
-                    descend(self.model.network(), &read, &self.blocks, steps)?
-                }
-            })
+            Ok(prepared.clone().descend(&self.blocks, steps)?)
         })?;
         Ok(Path {
             steps: walk.steps,
             linear: walk.linear,
             fit: walk.fit,
             horizons,
-            gibbs: self.applied(task, &seen, &gibbs)?,
-            bayes_filter: self.applied(task, &seen, &filter)?,
+            gibbs: self.applied(&prepared, &gibbs)?,
+            bayes_filter: self.applied(&prepared, &filter)?,
         })
     }
 
@@ -173,13 +162,13 @@ impl Bench {
     }
 
     /// The prediction under an update that is applied at once.
-    fn applied(&self, task: &Task, seen: &Observation, by: &Decision) -> Result<Both, Error> {
-        let base = seen.query_prediction;
+    fn applied(&self, prepared: &Prepared<'_>, by: &Decision) -> Result<Both, Error> {
+        let base = prepared.observation().query_prediction;
         let correction = by.query.map_or(0.0, |query| query.correction);
         let steps = match &by.update {
             _ if self.choices.linear_only => None,
             Update::None => Some(base),
-            _ => Some(self.model.act(task, by)?.adapted),
+            _ => Some(prepared.clone().act_at_once(by)?.1.adapted),
         };
         Ok(Both { steps, linear: base + correction })
     }
@@ -190,20 +179,18 @@ impl Bench {
     ///
     /// Those of [`Bench::path`].
     pub fn fixed(&self, task: &Task) -> Result<Both, Error> {
-        let seen = self.observe(task)?;
+        let (prepared, seen) = self.observe(task)?;
         let all: Vec<usize> = (0..self.blocks.len()).collect();
-        let read = self.model.read(task)?;
-        Ok(self.take(&read, &seen, &all)?.0)
+        Ok(self.take(&prepared, &seen, &all)?.0)
     }
 
     /// Eight steps with the blocks that every rule chooses, for every budget.
     ///
     /// # Errors
     ///
-    /// Those of [`Model::observe`], [`subspace`] and [`descend`].
+    /// Those of [`Model::prepare`], [`subspace`] and [`Prepared::descend`].
     pub fn choices(&self, task: &Task, rng: &mut Rng) -> Result<Vec<Choice>, Error> {
-        let seen = self.observe(task)?;
-        let read = self.model.read(task)?;
+        let (prepared, seen) = self.observe(task)?;
         let sets = self.sets(&seen.geometry, rng)?;
         let mut known: BTreeMap<Vec<usize>, (Both, Both)> = BTreeMap::new();
         let mut choices = Vec::with_capacity(sets.len());
@@ -212,7 +199,7 @@ impl Bench {
             for set in draws {
                 let found = match known.get(&set) {
                     Some(found) => *found,
-                    None => self.take(&read, &seen, &set)?,
+                    None => self.take(&prepared, &seen, &set)?,
                 };
                 known.insert(set, found);
                 query.push(found.0);
@@ -259,7 +246,7 @@ impl Bench {
     /// The query's prediction and the prompt's mean squared error after eight steps.
     fn take(
         &self,
-        read: &TokenTask,
+        prepared: &Prepared<'_>,
         seen: &Observation,
         set: &[usize],
     ) -> Result<(Both, Both), Error> {
@@ -286,7 +273,7 @@ impl Bench {
         );
         if !self.choices.linear_only {
             let blocks: Vec<BlockId> = set.iter().map(|&index| self.blocks[index]).collect();
-            let descent = descend(self.model.network(), read, &blocks, &steps)?;
+            let descent = prepared.clone().descend(&blocks, &steps)?;
             query.steps = descent.query_predictions.last().copied();
             let loss = descent.losses.last().expect("there is the first loss");
             fit.steps = Some(2.0 * loss / residuals.len() as f64);

@@ -297,10 +297,25 @@ fn pause(skip: bool) {
     }
 }
 
+/// The runs of one side; on one thread the last of two that are the same.
+fn side(sides: &[Side], runner: Runner) -> &Side {
+    sides.iter().rfind(|side| side.runner == runner).expect("every side was run")
+}
+
 fn spread(sides: &[Side], runner: Runner, units: f64) -> Spread {
-    let side = sides.iter().find(|side| side.runner == runner);
-    let found = side.and_then(|side| Spread::of(&side.seconds));
+    let found = Spread::of(&side(sides, runner).seconds);
     found.expect("every side was run at least once").divided(units)
+}
+
+/// How much longer the first takes: the median over rounds, within which machines that others use
+/// too change least; or of both, where one ran only once.
+fn ratio(theirs: &[f64], own: &[f64]) -> f64 {
+    let median = |runs: &[f64]| Spread::of(runs).map_or(f64::NAN, |spread| spread.median);
+    if theirs.len() != own.len() {
+        return median(theirs) / median(own);
+    }
+    let rounds = theirs.iter().zip(own).map(|(theirs, own)| theirs / own);
+    median(&rounds.collect::<Vec<_>>())
 }
 
 fn row(ready: &Ready<'_>, formulas: &Formulas, runs: Runs, judged: bool) -> Row {
@@ -325,24 +340,30 @@ fn row(ready: &Ready<'_>, formulas: &Formulas, runs: Runs, judged: bool) -> Row 
         }
         Action::Observe => formulas.observe(case),
     };
-    let steps = sides.iter().rfind(|side| side.runner == all).map(|side| &side.steps[..]);
+    let steps = Some(&side(sides, all).steps[..]);
     let steps = steps.filter(|_| *action == Action::Steps).and_then(Spread::of);
     let targets = work.targets().iter().zip(runs.agreements);
     let variants = targets.map(|(&(variant, target), agreement)| {
         let together = spread(sides, Runner::Together(variant), units);
         let apart = spread(sides, Runner::Apart(variant), units);
-        let ratio = together.median.min(apart.median) / seconds.median;
+        let faster = if together.median <= apart.median {
+            Runner::Together(variant)
+        } else {
+            Runner::Apart(variant)
+        };
+        let ratio = ratio(&side(sides, faster).seconds, &side(sides, all).seconds);
         let (variant, target) = (variant.name(), target.filter(|_| judged));
         let reached = target.map(|target| ratio >= target);
         VariantRow { variant, together, apart, ratio, target, reached, agreement }
     });
-    let one_thread = spread(sides, Runner::Own { threads: 1 }, units);
+    let one = Runner::Own { threads: 1 };
+    let one_thread = spread(sides, one, units);
     Row {
         work: work.to_string(),
         title: work.title(),
         seconds,
         one_thread,
-        thread_gain: one_thread.median / seconds.median,
+        thread_gain: ratio(&side(sides, one).seconds, &side(sides, all).seconds),
         rate: done / units / seconds.median,
         step_rate: steps.map(|steps| stepped.done / steps.median),
         operations: done / units,
@@ -364,5 +385,18 @@ impl Held {
         let Some(directory) = bench.shelf.directory(kind)? else { return Ok(None) };
         let network = models::open(&directory)?;
         Ok(Some(Self { kind, directory, network }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that is slow in one round is slow for both sides.
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        let own = [1.0, 3.0, 10.0];
+        assert!((ratio(&[2.0, 6.0, 40.0], &own) - 2.0).abs() < 1e-12);
+        assert!((ratio(&[12.0], &own) - 4.0).abs() < 1e-12);
     }
 }

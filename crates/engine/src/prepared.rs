@@ -96,8 +96,9 @@ impl<'m, R: Real> Prepared<'m, R> {
         Ok((tape.acting(task.labels(), blocks)?, task, observation))
     }
 
-    /// Takes gradient steps on some of the blocks, as [`descend`](crate::descend) does, bit for
-    /// bit; the forward pass before the first step is that of the observation.
+    /// Takes gradient steps on some of the blocks, as [`descend`](crate::descend) does but for
+    /// rounding; the forward pass before the first step is that of the observation, and if the
+    /// lowest layer is the same its gradient, too, is made of what was observed.
     ///
     /// # Errors
     ///
@@ -124,6 +125,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// let fresh = descend(&model, &task, &blocks, &steps)?;
     /// assert_eq!(prepared.predictions, fresh.predictions);
     /// assert_eq!((prepared.passes.forward, fresh.passes.forward), (2 * 3, 3 * 3));
+    /// assert_eq!((prepared.passes.backward, fresh.passes.backward), (2, 2 * 2));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn descend(self, blocks: &[BlockId], settings: &Steps) -> Result<Descent<R>, Error> {
@@ -133,7 +135,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     }
 
     /// Applies a filter to the residuals as one update of some of the blocks, as
-    /// [`apply_filter`](crate::apply_filter) does, bit for bit, from the same forward pass.
+    /// [`apply_filter`](crate::apply_filter) does but for rounding, from what was observed.
     ///
     /// # Errors
     ///
@@ -159,7 +161,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// let filter = GradientDescent { step: StepSize::new(0.1, &spectrum)?, horizon: 8 };
     /// let prepared = Prepared::new(&model, &task, &blocks)?;
     /// let applied = prepared.apply_filter(&blocks, &filter, &spectrum)?;
-    /// assert_eq!((applied.passes.forward, applied.passes.backward), (3, 2));
+    /// assert_eq!((applied.passes.forward, applied.passes.backward), (3, 0));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn apply_filter(

@@ -21,7 +21,7 @@ use fewstep_core::{Block, Filter, Spectrum};
 /// | `step_size` | `ρ` | over 0 |
 /// | `horizon` | `T`, the number of steps | from 0 |
 /// | `variances` | what each block's gradient is multiplied with, or 1 | over 0, one per block |
-/// | `query_path` | whether the query is predicted after every step or only after the last | |
+/// | `follow` | what is predicted on the way | |
 ///
 /// # Examples
 ///
@@ -38,9 +38,29 @@ pub struct Steps {
     pub horizon: usize,
     /// What each block's gradient is multiplied with.
     pub variances: Option<Vec<f64>>,
-    /// Whether the query is predicted after every step, or before the first and after the last
-    /// alone, which is quicker: steps have no need of it.
-    pub query_path: bool,
+    /// What is predicted on the way.
+    pub follow: Follow,
+}
+
+/// What is predicted on the way of some steps; the less, the quicker.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_engine::{Follow, Steps};
+///
+/// assert_eq!(Steps::new(0.01, 8).follow, Follow::Everything);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// The query and the leave-one-out prompts, after every step.
+    #[default]
+    Everything,
+    /// The prompts after every step, and the query before the first and after the last.
+    Prompts,
+    /// What steps need: the prompts before every step; and the query before the first and after
+    /// the last.
+    Query,
 }
 
 impl Steps {
@@ -53,7 +73,7 @@ impl Steps {
     /// ```
     #[must_use]
     pub fn new(step_size: f64, horizon: usize) -> Self {
-        Self { step_size, horizon, variances: None, query_path: true }
+        Self { step_size, horizon, variances: None, follow: Follow::Everything }
     }
 
     /// What the gradient of each block is multiplied with.
@@ -64,7 +84,7 @@ impl Steps {
     }
 }
 
-/// What steps did, after `0, 1, …, T` of them.
+/// What steps did, after `0, 1, …, T` of them, as far as that was [followed](Follow).
 ///
 /// # Examples
 ///
@@ -73,7 +93,7 @@ impl Steps {
 pub struct Descent<R = f32> {
     /// Predictions of the leave-one-out prompts.
     pub predictions: Vec<Vec<f64>>,
-    /// Predictions for the query; without its path, the first and, after any step, the last.
+    /// Predictions for the query; if it was not followed, the first and, after any step, the last.
     pub query_predictions: Vec<f64>,
     /// `½ Σ_i (y_i − s_i)²`.
     pub losses: Vec<f64>,
@@ -138,7 +158,7 @@ pub(crate) fn steps_on<R: Real>(
     tape: Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
-    &Steps { horizon, query_path, .. }: &Steps,
+    &Steps { horizon, follow, .. }: &Steps,
 ) -> Result<Descent<R>, Error> {
     let mut tape = tape.of_examples();
     let mut descent = Descent {
@@ -156,11 +176,16 @@ pub(crate) fn steps_on<R: Real>(
         let decrease = add_gradient(&tape, scales, &mut descent.update, &mut scratch);
         descent.expected_decreases.push(decrease);
         let steps = step_index + 1;
-        if query_path || steps == horizon {
-            residuals = descent.record(task, tape.run(&descent.update)?, steps)?;
-        } else {
-            let predictions = tape.run_for(Sequences::Examples, &descent.update)?;
-            residuals = descent.record(task, &predictions[..task.examples()], steps)?;
+        match follow {
+            Follow::Query if steps == horizon => {
+                let last = tape.run_last_alone(task.labels(), &descent.update)?;
+                descent.query_predictions.extend(finite(&[last], steps)?);
+            }
+            Follow::Prompts | Follow::Query if steps < horizon => {
+                let predictions = tape.run_for(Sequences::Examples, &descent.update)?;
+                residuals = descent.record(task, &predictions[..task.examples()], steps)?;
+            }
+            _ => residuals = descent.record(task, tape.run(&descent.update)?, steps)?,
         }
     }
     descent.passes = tape.passes();

@@ -260,7 +260,7 @@ impl<'m, R: Real> Tape<'m, R> {
         // What is left are factors; they need none of the scratch.
         self.adjoint_scratch = None;
         if let Some(separate) = &mut self.separate {
-            separate.copies = None;
+            (separate.copies, separate.known) = (None, true);
         }
         Ok((self, predictions))
     }
@@ -274,8 +274,7 @@ impl<'m, R: Real> Tape<'m, R> {
         }
         let (lowest, depth) = reach(blocks, self.model.config());
         if lowest == self.lowest {
-            // What keeps sequences apart goes: steps add them up.
-            (self.separate, self.adjoint_scratch, self.adjoints) = (None, None, Vec::new());
+            // What is known of each sequence by itself serves the first step.
             (self.blocks, self.depth) = (blocks.to_vec(), depth);
             self.passes = PassCount::default();
             return Ok(self);
@@ -288,6 +287,38 @@ impl<'m, R: Real> Tape<'m, R> {
         tape.firsts = own_firsts.clone();
         tape.own_firsts = own_firsts;
         Ok(tape)
+    }
+
+    /// The blocks that an update moves; `Err` unless they are blocks of the tape and fit the model.
+    fn blocks_of(&self, update: &Update<R>) -> Result<Vec<BlockId>, Error> {
+        let moved: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
+        if let Some(block) = moved.iter().find(|block| !self.blocks.contains(block)) {
+            return Err(Error::BlockNotOnTape { block: block.to_string() });
+        }
+        update.check(self.model.config())?;
+        Ok(moved)
+    }
+
+    /// The prediction of the last sequence under an update; nothing else is run, and what the tape
+    /// knows of the last pass stays as it is.
+    pub(crate) fn run_last_alone(
+        &mut self,
+        labels: &Labels,
+        update: &Update<R>,
+    ) -> Result<R, Error> {
+        self.blocks_of(update)?;
+        let layout = &self.plans.layout;
+        let rows: Vec<usize> =
+            layout.seen_by(layout.sequences() - 1).into_iter().flatten().collect();
+        let tokens = rows.iter().map(|&row| layout.tokens()[row]).collect();
+        let layout = Layout::plain(&[tokens])?;
+        let mut tape = Self::allocate(self.model, layout, labels, &self.blocks);
+        gather(&self.input, &rows, self.model.config().width, &mut tape.input);
+        tape.overlay.set(self.model, update);
+        tape.run_upper_layers();
+        self.passes.forward += tape.passes.forward;
+        self.passes.forward_tokens += tape.passes.forward_tokens;
+        Ok(tape.readout.predictions[0])
     }
 
     /// A tape for other sequences with the same blocks and the same first factors, which keeps
@@ -461,11 +492,11 @@ impl<'m, R: Real> Tape<'m, R> {
         sequences: Sequences,
         update: &Update<R>,
     ) -> Result<&[R], Error> {
-        let moved: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
-        if let Some(block) = moved.iter().find(|block| !self.blocks.contains(block)) {
-            return Err(Error::BlockNotOnTape { block: block.to_string() });
+        let moved = self.blocks_of(update)?;
+        if self.separate.take().is_some() {
+            // It was at the weights before.
+            (self.adjoint_scratch, self.adjoints) = (None, Vec::new());
         }
-        update.check(self.model.config())?;
         self.firsts = self.own_firsts.clone();
         for (block, first) in update.firsts.iter() {
             self.firsts.set(*block, first.clone());

@@ -6,8 +6,8 @@ mod support;
 
 use fewstep_core::Rng;
 use fewstep_engine::{
-    BlockId, Config, Family, KernelForm, Labels, Layout, Network, Order, Prepared, Steps,
-    TokenTask, Update, count_operations, descend, observe, predict_updated,
+    BlockId, Config, Family, Follow, KernelForm, Labels, Layout, Network, Order, Prepared,
+    Steps, TokenTask, Update, count_operations, descend, observe, predict_updated,
 };
 use support::{blocks, random_parameters};
 
@@ -108,6 +108,22 @@ impl Tokens {
             prompts: beginnings.iter().filter(|start| of_prompts(start)).count() as u64,
             prompts_seen: prompts_seen as u64,
             prompts_all: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
+        }
+    }
+
+    /// The query's prompt by itself.
+    fn of_query(task: &TokenTask) -> Self {
+        let length = task.sequences()[task.examples()].len() as u64;
+        let (seen, nothing) = (length * length, 0);
+        Self {
+            sequences: 1,
+            all: length,
+            squares: seen,
+            shared: length,
+            seen,
+            prompts: nothing,
+            prompts_seen: nothing,
+            prompts_all: nothing,
         }
     }
 
@@ -225,18 +241,30 @@ fn steps_share_both_ways_and_keep_what_does_not_change() {
             + tokens.upper();
         assert_eq!(run(1) - run(0), step, "{examples} {order}");
         assert_eq!(run(4) - run(3), step, "{examples} {order}");
-        // After an observation nothing is run again before the first step.
+        // After an observation nothing is run again before the first step, whose gradient is made
+        // of what is known of every prompt.
+        let known =
+            WIDTH * WIDTH * (LAYERS - LOWEST - 1) * (tokens.prompts_all - tokens.prompts);
+        let begun = step - tokens.adjoint_together() + known;
         let prepare = || Prepared::new(&model, &task, &chosen).unwrap();
         prepare();
         let (prepared, _) = count_operations(prepare);
         let steps = Steps::new(1e-3, 4);
-        assert_eq!(count_operations(|| prepared.descend(&chosen, &steps)).1, 4 * step);
+        assert_eq!(count_operations(|| prepared.descend(&chosen, &steps)).1, begun + 3 * step);
         // And the query can wait for the last step.
-        let steps = Steps { query_path: false, ..steps };
+        let steps = Steps { follow: Follow::Prompts, ..steps };
         let prompts = tokens.without_query();
         let saved = tokens.lowest()[1] + tokens.upper() - prompts.lowest()[1] - prompts.upper();
         let found = count_operations(|| prepare().descend(&chosen, &steps)).1;
-        assert_eq!(found - count_operations(prepare).1, 4 * step - 3 * saved);
+        assert_eq!(found - count_operations(prepare).1, begun + 3 * step - 3 * saved);
+        // By itself, if the prompts are not asked for after it.
+        let steps = Steps { follow: Follow::Query, ..steps };
+        let query = Tokens::of_query(&task);
+        let alone = query.lowest()[0] + query.upper();
+        let least =
+            begun + 3 * step - 4 * saved - prompts.lowest()[1] - prompts.upper() + alone;
+        let found = count_operations(|| prepare().descend(&chosen, &steps)).1;
+        assert_eq!(found - count_operations(prepare).1, least);
     }
     // Of the tokens of eight leave-one-out prompts and the query's, the tree has fewer.
     let [original, tree] = [Order::Original, Order::Tree].map(|order| {

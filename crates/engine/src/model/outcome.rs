@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::observe::{Observation, TokenTask};
 use crate::passes::PassCount;
 use crate::prepared::Prepared;
-use crate::steps::{Descent, LinearPath, Steps, filter_on, steps_on};
+use crate::steps::{Descent, Follow, LinearPath, Steps, filter_on, steps_on};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::update::Update;
@@ -109,7 +109,7 @@ impl Model {
         let task = self.read(task)?;
         check_size(&task, decision)?;
         let tape = Tape::of_task(&self.network, &task, &selected_blocks(decision)?)?;
-        carry_out(tape, &task, decision, true)
+        carry_out(tape, &task, decision, Follow::Everything)
     }
 }
 
@@ -144,7 +144,7 @@ impl Prepared<'_> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn act(self, decision: &Decision) -> Result<(Observation, Outcome), Error> {
-        self.carry_out(decision, true)
+        self.carry_out(decision, Follow::Everything)
     }
 
     /// As [`Prepared::act`], without predicting the query on the way, which is quicker: of its
@@ -158,17 +158,17 @@ impl Prepared<'_> {
     ///
     /// See [`Prepared::act`].
     pub fn act_at_once(self, decision: &Decision) -> Result<(Observation, Outcome), Error> {
-        self.carry_out(decision, false)
+        self.carry_out(decision, Follow::Prompts)
     }
 
     fn carry_out(
         self,
         decision: &Decision,
-        query_path: bool,
+        follow: Follow,
     ) -> Result<(Observation, Outcome), Error> {
         let (tape, task, observation) = self.acting(&selected_blocks(decision)?)?;
         check_size(&task, decision)?;
-        Ok((observation, carry_out(tape, &task, decision, query_path)?))
+        Ok((observation, carry_out(tape, &task, decision, follow)?))
     }
 }
 
@@ -186,10 +186,9 @@ fn carry_out(
     tape: Tape<'_>,
     task: &TokenTask,
     decision: &Decision,
-    query_path: bool,
+    follow: Follow,
 ) -> Result<Outcome, Error> {
-    let steps =
-        |horizon| Steps { query_path, ..Steps::new(decision.how_far.step_size, horizon) };
+    let steps = |horizon| Steps { follow, ..Steps::new(decision.how_far.step_size, horizon) };
     let descend = |tape: Tape<'_>, steps: &Steps| {
         let scales = steps.scales(tape.blocks())?;
         Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps)?))
@@ -206,7 +205,7 @@ fn carry_out(
             let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
             let mut linear_path: Vec<f64> =
                 linear.query_corrections.iter().map(|change| outcome.icl + change).collect();
-            if !query_path && linear_path.len() > 1 {
+            if follow != Follow::Everything && linear_path.len() > 1 {
                 linear_path.drain(1..linear_path.len() - 1);
             }
             let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;

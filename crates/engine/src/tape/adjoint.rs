@@ -49,6 +49,11 @@ impl<R: Real> Tape<'_, R> {
         if found != expected {
             return Err(Error::SizeMismatch { quantity: "seeds", found, expected });
         }
+        if let Some(separate) = self.separate.as_mut().filter(|separate| separate.known) {
+            // An adjoint is linear in its seeds.
+            separate.weights = Some(seeds.to_vec());
+            return Ok(());
+        }
         self.allocate_adjoints();
         let seeds = &seeds[..self.adjoint_plans().layout.sequences()];
         // The forward pass is done with its rows of the read-outs.

@@ -229,6 +229,27 @@ impl<R: Real> Tape<'_, R> {
         Cow::Owned(rows)
     }
 
+    /// The same in a sum over sequences, whose weights they are multiplied with where each sequence
+    /// is known by itself; without the last sequences if these do not weigh anything.
+    fn weighed_adjoint(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
+        let adjoint = self.outputs_adjoint(layer, kind);
+        let Some(weights) = self.separate.as_ref().and_then(|known| known.weights.as_ref())
+        else {
+            return adjoint;
+        };
+        let (ranges, width) = (self.ranges(layer, kind), self.factor_shape(layer, kind).1);
+        let some =
+            weights.iter().rposition(|&weight| weight != R::ZERO).map_or(0, |last| last + 1);
+        let mut weighed = list(ranges[..some].last().map_or(0, |rows| rows.end) * width);
+        for (rows, &weight) in ranges[..some].iter().zip(weights) {
+            let place = rows.start * width..rows.end * width;
+            for (target, &value) in weighed[place.clone()].iter_mut().zip(&adjoint[place]) {
+                *target = weight * value;
+            }
+        }
+        Cow::Owned(weighed)
+    }
+
     /// The probabilities with which the last token of a sequence attends, one list per head, and
     /// the rows that it attends to.
     pub(crate) fn attention_at_readout(
@@ -262,15 +283,16 @@ impl<R: Real> Tape<'_, R> {
             let (layer, kind) = (block.layer(), block.kind());
             let fresh = factors.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));
             if !fresh {
-                let both = [self.inputs(layer, kind), self.outputs_adjoint(layer, kind)];
+                let both = [self.inputs(layer, kind), self.weighed_adjoint(layer, kind)];
                 factors = Some((layer, kind, both));
             }
             let (_, _, [inputs, outputs]) = factors.as_ref().expect("it was set just now");
             let shape = self.factor_shape(layer, kind);
             let (rows, columns) = self.factor_place(block);
             let count = self.rows_of(layer, kind);
-            let left = View::new(inputs, count, shape.0).columns(rows);
-            let right = View::new(outputs, count, shape.1);
+            let weighed = 0..outputs.len() / shape.1;
+            let left = View::new(inputs, count, shape.0).rows(weighed.clone()).columns(rows);
+            let right = View::new(outputs, weighed.len(), shape.1);
             visit(index, left, right.columns(columns));
         }
     }

@@ -121,6 +121,10 @@ pub(super) struct Separate<R: Real> {
     pub(super) asked: Buffer<R>,
     /// While an adjoint runs.
     pub(super) copies: Option<Copies<R>>,
+    /// Whether the adjoint of every sequence is known at the last forward pass.
+    pub(super) known: bool,
+    /// What the sequences are weighed with, once that is asked for.
+    pub(super) weights: Option<Vec<R>>,
     sizes: LayerSizes,
 }
 
@@ -161,7 +165,8 @@ impl<R: Real> Separate<R> {
         let sizes = sizes.reduce(LayerSizes::larger).expect("there is a sequence");
         let asked = Buffer::new(layout.sequences() * config.width);
         let plans = Plans::apart(layout, config);
-        Self { plans, rows, parts, asked, copies: None, sizes }
+        let (known, weights) = (false, None);
+        Self { plans, rows, parts, asked, copies: None, known, weights, sizes }
     }
 
     /// Makes room for the adjoint of one part, and for what blocks need of it.

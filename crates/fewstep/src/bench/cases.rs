@@ -4,8 +4,8 @@ use super::works::{STEPS, Shape};
 use crate::error::{Error, refused};
 use fewstep_core::{Rng, Rules, decide};
 use fewstep_engine::{
-    BlockId, Config, KernelForm, Labels, Network, Order, Steps, TokenTask, choose_blocks,
-    observe,
+    BlockId, Config, Follow, KernelForm, Labels, Network, Order, Steps, TokenTask,
+    choose_blocks, observe,
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -135,7 +135,7 @@ impl Case {
 
     pub(super) fn settings(&self) -> Steps {
         // PyTorch predicts the query after the last step, too.
-        Steps { query_path: false, ..Steps::new(self.step_size, self.steps) }
+        Steps { follow: Follow::Query, ..Steps::new(self.step_size, self.steps) }
     }
 
     /// The same with another number of steps.

@@ -128,17 +128,20 @@ impl Formulas {
     pub(super) fn steps(&self, case: &Case) -> Operations {
         let sequences = case.sequences();
         let (prompts, query) = sequences.split_at(sequences.len() - 1);
-        let (shared, seeded) = (Rows::shared(&sequences), Rows::shared(prompts));
-        let gradients =
-            (self.updated() - 1.0) * 2.0 * seeded.rows * self.width * self.key_values
-                + 2.0 * seeded.sequences * self.width * self.attention;
-        let step = self.adjoint(&seeded) + gradients + self.forward_again(&seeded);
+        let seeded = Rows::shared(prompts);
+        let gradients = |rows: &Rows| {
+            (self.updated() - 1.0) * 2.0 * rows.rows * self.width * self.key_values
+                + 2.0 * rows.sequences * self.width * self.attention
+        };
+        let between = self.adjoint(&seeded) + gradients(&seeded) + self.forward_again(&seeded);
         let steps = case.steps() as f64;
-        // The query is predicted after the last.
-        let query_too = self.forward_again(&shared) - self.forward_again(&seeded);
-        let prompts = self.plain_pass(&Rows::separate(prompts));
-        let query = self.plain_forward(&Rows::separate(query));
-        Operations { done: steps * step + query_too, plain: steps * prompts + query }
+        // The gradient of the first is made of what was observed, and after the last only the query
+        // is predicted, by itself.
+        let (prompts, query) = (Rows::separate(prompts), Rows::separate(query));
+        let ends = gradients(&prompts) + self.forward_from_lowest(&query);
+        let done = if steps > 0.0 { (steps - 1.0) * between + ends } else { 0.0 };
+        let plain = steps * self.plain_pass(&prompts) + self.plain_forward(&query);
+        Operations { done, plain }
     }
 
     /// Predictions of further queries.
@@ -178,7 +181,12 @@ impl Formulas {
         (self.layers - 1) as f64 * self.layer(rows) + self.last(rows)
     }
 
-    /// From the lowest updated layer up, where only values were moved.
+    /// From the lowest updated layer up.
+    fn forward_from_lowest(&self, rows: &Rows) -> f64 {
+        (self.updated() - 1.0) * self.layer(rows) + self.last(rows)
+    }
+
+    /// The same, where only values of the lowest were moved.
     fn forward_again(&self, rows: &Rows) -> f64 {
         let values = 2.0 * rows.rows * self.width * self.key_values;
         let output = self.width * self.attention + self.mlp;
@@ -357,9 +365,10 @@ mod tests {
             let steps = prepared.descend(&blocks, &case.settings()).unwrap().passes;
             let seeded = Rows::shared(&sequences[..case.task().unwrap().examples()]);
             assert!(seeded.rows < shared.rows);
-            let forward = 7.0 * seeded.rows + shared.rows;
+            let query = sequences.last().unwrap().len();
+            let forward = 7.0 * seeded.rows + query as f64;
             assert!(same(steps.forward_tokens as f64, forward), "{work}");
-            assert!(same(steps.backward_tokens as f64, 8.0 * seeded.rows), "{work}");
+            assert!(same(steps.backward_tokens as f64, 7.0 * seeded.rows), "{work}");
         }
     }
 

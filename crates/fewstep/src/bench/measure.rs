@@ -75,6 +75,8 @@ enum Runner {
 struct Side {
     runner: Runner,
     repeats: usize,
+    /// Seconds of the first run.
+    first: f64,
     /// A run takes so long that the first counts and is the only one.
     once: bool,
     seconds: Vec<f64>,
@@ -212,21 +214,31 @@ impl<'a> Bench<'a> {
     fn alternate(&mut self, ready: &Ready<'_>, kind: ModelKind) -> Result<Option<Runs>, Error> {
         let threads = self.settings.threads;
         let quick = self.settings.quick;
-        let mut runners = vec![Runner::Own { threads: 1 }, Runner::Own { threads }];
         let (mut sides, mut agreements) = (Vec::new(), Vec::new());
+        for runner in [Runner::Own { threads: 1 }, Runner::Own { threads }] {
+            let first = self.run(runner, ready, 1)?;
+            sides.push(Side::new(runner, first, quick));
+        }
+        let own = sides[1].first;
+        let mut apart = Vec::new();
         if let Some(pools) = self.pools(kind)? {
             // Reading the model is no part of a timed run.
-            let own = ready.job.run()?;
-            for &(variant, _) in ready.work.targets() {
+            let found = ready.job.run()?;
+            for &(variant, target) in ready.work.targets() {
                 let answer = pools.together.ask(&ready.request(variant, 1, true))?;
                 let (names, what) = ((ready.work, variant), (ready.case, ready.action));
-                agreements.push(compare(names, what, &own, &answer.numbers)?);
-                sides.push(Side::new(Runner::Together(variant), (answer.seconds, 0.0), quick));
-                runners.push(Runner::Apart(variant));
+                agreements.push(compare(names, what, &found, &answer.numbers)?);
+                let side = Side::new(Runner::Together(variant), (answer.seconds, 0.0), quick);
+                // Several processes do at most as much more as there are threads.
+                let least = side.first / own / threads as f64;
+                if !side.once || target.is_none_or(|target| least < target) {
+                    apart.push(Runner::Apart(variant));
+                }
+                sides.push(side);
                 pause(quick);
             }
         }
-        for runner in runners {
+        for runner in apart {
             let first = self.run(runner, ready, 1)?;
             sides.push(Side::new(runner, first, quick));
             if self.stopped() {
@@ -278,11 +290,11 @@ impl<'a> Bench<'a> {
 impl Side {
     /// After a first run, which counts only if it took long.
     fn new(runner: Runner, (seconds, steps): (f64, f64), quick: bool) -> Self {
-        let once = seconds > LONG;
+        let (first, once) = (seconds, seconds > LONG);
         let repeats = if quick { 1 } else { repeats(seconds) };
         let (seconds, steps) =
             if once { (vec![seconds], vec![steps]) } else { (Vec::new(), Vec::new()) };
-        Self { runner, repeats, once, seconds, steps }
+        Self { runner, repeats, first, once, seconds, steps }
     }
 }
 
@@ -345,13 +357,15 @@ fn row(ready: &Ready<'_>, formulas: &Formulas, runs: Runs, judged: bool) -> Row 
     let targets = work.targets().iter().zip(runs.agreements);
     let variants = targets.map(|(&(variant, target), agreement)| {
         let together = spread(sides, Runner::Together(variant), units);
-        let apart = spread(sides, Runner::Apart(variant), units);
-        let faster = if together.median <= apart.median {
-            Runner::Together(variant)
-        } else {
-            Runner::Apart(variant)
+        let ran = sides.iter().any(|side| side.runner == Runner::Apart(variant));
+        let apart = ran.then(|| spread(sides, Runner::Apart(variant), units));
+        let faster = match apart {
+            Some(apart) if apart.median < together.median => Runner::Apart(variant),
+            _ => Runner::Together(variant),
         };
         let ratio = ratio(&side(sides, faster).seconds, &side(sides, all).seconds);
+        // What was not run counts as fast as it could be.
+        let ratio = if ran { ratio } else { ratio / threads.unwrap_or(1) as f64 };
         let (variant, target) = (variant.name(), target.filter(|_| judged));
         let reached = target.map(|target| ratio >= target);
         VariantRow { variant, together, apart, ratio, target, reached, agreement }

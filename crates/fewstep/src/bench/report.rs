@@ -102,7 +102,7 @@ pub(crate) struct VariantRow {
     /// Seconds per task of one process with all threads.
     pub(crate) together: Spread,
     /// Seconds per task of several processes with one thread each, at the same time.
-    pub(crate) apart: Spread,
+    pub(crate) apart: Option<Spread>,
     /// The better of the two medians against ours.
     pub(crate) ratio: f64,
     /// What must be reached, and whether it is.

@@ -168,7 +168,10 @@ pub(super) fn settings(report: &Report) -> Table {
                 row.work.clone(),
                 variant.variant.to_owned(),
                 spread(&variant.together, seconds),
-                spread(&variant.apart, seconds),
+                variant.apart.as_ref().map_or_else(
+                    || format!("not run: counted as {} times as fast", report.threads),
+                    |apart| spread(apart, seconds),
+                ),
                 format!("{:.2}", variant.ratio),
             ]);
         }

@@ -334,7 +334,8 @@ mod tests {
         different.sort_unstable();
         assert!(different.windows(2).all(|pair| pair[0] < pair[1]), "{chosen:?}");
         assert_eq!((path.steps.len(), path.linear.len(), path.fit.len()), (13, 13, 13));
-        let seen = bench.model.observe(&task, &bench.blocks).unwrap();
+        let prepared = bench.model.prepare(&task, &bench.blocks).unwrap();
+        let seen = prepared.observation();
         for (rule, horizon) in [
             (HorizonRule::Fixed(0), 0),
             (HorizonRule::Fixed(8), 8),
@@ -345,7 +346,7 @@ mod tests {
         ] {
             let decision = decide(&seen.geometry, &bench.rules(rule)).unwrap();
             assert_eq!(decision.how_far.horizon, horizon);
-            let outcome = bench.model.act(&task, &decision).unwrap();
+            let (_, outcome) = prepared.clone().act(&decision).unwrap();
             let (step, linear) = (path.steps[horizon as usize], path.linear[horizon as usize]);
             assert_eq!(outcome.adapted.to_bits(), step.to_bits(), "{rule}");
             let apart = (outcome.linear_path.last().unwrap() - linear).abs();

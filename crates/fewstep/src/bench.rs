@@ -20,13 +20,14 @@ mod tables;
 mod torch;
 mod works;
 
+pub(crate) use curves::Curve;
 pub(crate) use machine::{Machine, day};
 pub(crate) use memory::child;
 pub(crate) use report::Report;
 pub(crate) use works::Work;
 
 use crate::error::Error;
-use curves::Axis;
+use curves::Growing;
 use measure::{Bench, Held};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -148,8 +149,8 @@ fn measure(
 
 /// How many parts a run tells of.
 fn parts(settings: &Settings) -> usize {
-    let curves = Axis::ALL.into_iter().map(|axis| {
-        let threads = if axis == Axis::Tasks { 2 } else { 1 };
+    let curves = Growing::ALL.into_iter().map(|axis| {
+        let threads = if axis == Growing::Tasks { 2 } else { 1 };
         threads * axis.sizes(settings.quick).len()
     });
     let curves = if settings.curves { curves.sum() } else { 0 };

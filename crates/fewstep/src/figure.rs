@@ -57,21 +57,6 @@ pub(crate) fn draw_losses(points: &[(f64, f64)], file: &Path) -> Result<String, 
     render(file, |svg| draw_loss_curve(points, svg))
 }
 
-/// How something grows, on scales of powers of ten, as the text of an SVG; `None` if there are not
-/// two points over 0. The words are the title and those at both axes.
-pub(crate) fn draw_growth(
-    points: &[(f64, f64)],
-    words: (&str, &str, &str),
-    file: &Path,
-) -> Result<Option<String>, Error> {
-    let over: Vec<(f64, f64)> =
-        points.iter().copied().filter(|(size, value)| *size > 0.0 && *value > 0.0).collect();
-    if over.len() < 2 {
-        return Ok(None);
-    }
-    render(file, |svg| draw_powers(&over, words, svg)).map(Some)
-}
-
 fn write(file: &Path, draw: impl FnOnce(&mut String) -> Drawn<()>) -> Result<(), Error> {
     std::fs::write(file, render(file, draw)?).map_err(refused(file, "write"))
 }
@@ -157,46 +142,6 @@ fn draw_loss_curve(points: &[(f64, f64)], svg: &mut String) -> Drawn<()> {
         .light_line_style(TRANSPARENT)
         .draw()?;
     chart.draw_series(LineSeries::new(points.iter().copied(), LINE.stroke_width(2)))?;
-    area.present()?;
-    Ok(())
-}
-
-fn draw_powers(
-    points: &[(f64, f64)],
-    (name, across, up): (&str, &str, &str),
-    svg: &mut String,
-) -> Drawn<()> {
-    let area = SVGBackend::with_string(svg, (640, 400)).into_drawing_area();
-    area.fill(&PAPER)?;
-    let range = |values: &dyn Fn(&(f64, f64)) -> f64| {
-        let values = || points.iter().map(values);
-        let (low, high) =
-            (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        (low / 1.3..high * 1.3).log_scale()
-    };
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title(name), font(24))
-        .margin(16)
-        .x_label_area_size(48)
-        .y_label_area_size(84)
-        .build_cartesian_2d(range(&|point| point.0), range(&|point| point.1))?;
-    chart
-        .configure_mesh()
-        .x_desc(across)
-        .y_desc(up)
-        .y_label_formatter(&|value| format!("{value:.0e}"))
-        .label_style(font(17))
-        .axis_desc_style(font(18))
-        .axis_style(INK)
-        .bold_line_style(FAINT)
-        .light_line_style(TRANSPARENT)
-        .draw()?;
-    chart.draw_series(LineSeries::new(points.iter().copied(), LINE.stroke_width(2)))?;
-    chart.draw_series(points.iter().map(|&point| {
-        // The scale names powers of ten alone.
-        let size = Text::new(point.0.to_string(), (6, 6), font(15));
-        EmptyElement::at(point) + Circle::new((0, 0), 4, LINE.filled()) + size
-    }))?;
     area.present()?;
     Ok(())
 }

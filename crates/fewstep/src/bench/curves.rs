@@ -2,13 +2,14 @@
 
 use super::cases::LAYERS;
 use super::works::{Action, ModelKind, STEPS, Shape};
+use crate::reproduce::plot::{Axis, Plot, Point, Series, Style};
 use fewstep_engine::Order;
 use serde::Serialize;
 
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Axis {
+pub(crate) enum Growing {
     /// Examples of four tokens, in tree order.
     Examples,
     /// Tokens of a prompt of ten examples.
@@ -23,7 +24,7 @@ pub(crate) enum Axis {
     Tasks,
 }
 
-impl Axis {
+impl Growing {
     pub(super) const ALL: [Self; 6] = [
         Self::Examples,
         Self::PromptTokens,
@@ -84,7 +85,7 @@ impl Axis {
 
 /// One size on a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Point {
+pub(crate) struct Measured {
     /// How much there is of what grows.
     pub(crate) size: usize,
     /// The median of the runs.
@@ -101,13 +102,13 @@ pub(crate) struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Curve {
     /// What grows.
-    pub(crate) axis: Axis,
+    pub(crate) axis: Growing,
     /// Threads that work on tasks.
     pub(crate) threads: usize,
     /// The name of its drawings.
     pub(crate) file: String,
     /// By size.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<Measured>,
     /// The powers of the size that time and memory grow with.
     pub(crate) time_power: Option<f64>,
     pub(crate) memory_power: Option<f64>,
@@ -117,9 +118,9 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    pub(super) fn new(axis: Axis, threads: usize, points: Vec<Point>) -> Self {
+    pub(super) fn new(axis: Growing, threads: usize, points: Vec<Measured>) -> Self {
         let file = match axis {
-            Axis::Tasks => format!("{}-on-{threads}", axis.name()),
+            Growing::Tasks => format!("{}-on-{threads}", axis.name()),
             _ => axis.name().to_owned(),
         };
         let mut curve = Self {
@@ -141,7 +142,7 @@ impl Curve {
     /// What it shows.
     pub(crate) fn title(&self) -> String {
         let name = self.axis.name().replace('-', " ");
-        if self.axis == Axis::Tasks {
+        if self.axis == Growing::Tasks {
             format!("{name}, threads: {}", self.threads)
         } else {
             name
@@ -153,6 +154,23 @@ impl Curve {
         self.points.iter().map(|point| (point.size as f64, point.seconds)).collect()
     }
 
+    /// Its drawings, with the names of their files.
+    pub(crate) fn drawings(&self) -> Vec<(String, String)> {
+        let across = self.title();
+        let mebi = |&(size, bytes): &(f64, f64)| (size, bytes / f64::from(1 << 20));
+        let memory: Vec<(f64, f64)> = self.memory().iter().map(mebi).collect();
+        let time = ("Time", across.as_str(), "seconds");
+        let memory_words = ("Peak memory above the weights", across.as_str(), "MiB");
+        let drawn = [
+            (String::new(), draw(&self.times(), time, self.time_power)),
+            ("-memory".to_owned(), draw(&memory, memory_words, self.memory_power)),
+        ];
+        let named = |(suffix, svg): (String, Option<String>)| {
+            Some((format!("{}{suffix}.svg", self.file), svg?))
+        };
+        drawn.into_iter().filter_map(named).collect()
+    }
+
     /// Sizes and bytes.
     pub(crate) fn memory(&self) -> Vec<(f64, f64)> {
         let known = self.points.iter().filter_map(|point| Some((point, point.bytes?)));
@@ -160,10 +178,43 @@ impl Curve {
     }
 }
 
+/// The points and the power of their sizes beside them, both axes in equal ratios; nothing of
+/// fewer than two points.
+fn draw(
+    points: &[(f64, f64)],
+    (title, across, up): (&str, &str, &str),
+    power: Option<f64>,
+) -> Option<String> {
+    let over = points.iter().filter(|(size, value)| *size > 0.0 && *value > 0.0);
+    let over: Vec<(f64, f64)> = over.copied().collect();
+    let (power, count) = (power?, over.len() as f64);
+    let log = |value: f64| value.ln() / count;
+    let middle: f64 = over.iter().map(|point| log(point.1) - power * log(point.0)).sum();
+    let point = |&(size, value): &(f64, f64)| Point::new(size, value);
+    let fitted = |&(size, _): &(f64, f64)| Point::new(size, (middle + power * size.ln()).exp());
+    let measured = Series {
+        name: "measured".to_owned(),
+        points: over.iter().map(point).collect(),
+        style: Style::Markers,
+    };
+    let line = Series {
+        name: format!("slope {power:.2}"),
+        points: over.iter().map(fitted).collect(),
+        style: Style::Line,
+    };
+    let plot = Plot {
+        title: title.to_owned(),
+        x: Axis::new(across).log(),
+        y: Axis::new(up).log(),
+        series: vec![measured, line],
+    };
+    Some(plot.svg())
+}
+
 /// What a curve shows.
-pub(super) fn title(axis: Axis, threads: usize) -> String {
+pub(super) fn title(axis: Growing, threads: usize) -> String {
     let name = axis.name().replace('-', " ");
-    if axis == Axis::Tasks { format!("{name}, threads: {threads}") } else { name }
+    if axis == Growing::Tasks { format!("{name}, threads: {threads}") } else { name }
 }
 
 /// The slope of a straight line through the logarithms of both, by least squares; only points

@@ -1,7 +1,7 @@
 //! Measures the growth curves; the engine alone, since only its own growth is asked for.
 
 use super::cases::Case;
-use super::curves::{Axis, Curve, Point, title};
+use super::curves::{Curve, Growing, Measured, title};
 use super::measure::{Bench, Held, repeats};
 use super::own::Job;
 use super::report::Spread;
@@ -19,9 +19,9 @@ impl Bench<'_> {
     /// All curves, as far as the run is not stopped.
     pub(super) fn grow(&mut self, held: &Held) -> Result<Vec<Curve>, Error> {
         let mut curves = Vec::new();
-        for axis in Axis::ALL {
+        for axis in Growing::ALL {
             let threads = match axis {
-                Axis::Tasks => vec![1, self.settings.threads],
+                Growing::Tasks => vec![1, self.settings.threads],
                 _ => vec![1],
             };
             for threads in threads {
@@ -43,10 +43,10 @@ impl Bench<'_> {
     fn point(
         &mut self,
         held: &Held,
-        axis: Axis,
+        axis: Growing,
         threads: usize,
         size: usize,
-    ) -> Result<Option<Point>, Error> {
+    ) -> Result<Option<Measured>, Error> {
         let (shape, layers, steps) = axis.task(size);
         let config = held.network.config();
         let layers = layers.min(config.layers);
@@ -57,7 +57,7 @@ impl Bench<'_> {
         let case = Case::new(&shape, layers, &held.network)?.with_steps(steps);
         let job = Job::new(&held.network, &case, shape.action)?;
         // Tasks are spread evenly over the threads.
-        let tasks = if axis == Axis::Tasks { size.div_ceil(threads) } else { 1 };
+        let tasks = if axis == Growing::Tasks { size.div_ceil(threads) } else { 1 };
         let warm = job.time(threads, tasks)?;
         let all = (threads * tasks) as f64;
         let short = repeats(warm.task * all);
@@ -71,7 +71,7 @@ impl Bench<'_> {
         }
         let middle = |runs: &[f64]| Spread::of(runs).map_or(0.0, |spread| spread.median);
         let bytes = match axis {
-            Axis::Tasks => None,
+            Growing::Tasks => None,
             _ => {
                 let file = self.file("growth.json");
                 case.write(&file)?;
@@ -80,8 +80,8 @@ impl Bench<'_> {
         };
         let rows = case.task()?.layout()?.rows();
         let (seconds, step_seconds) = (middle(&seconds), middle(&step_seconds));
-        let size = if axis == Axis::Tasks { threads * tasks } else { size };
-        Ok(Some(Point { size, seconds, step_seconds, rows, bytes }))
+        let size = if axis == Growing::Tasks { threads * tasks } else { size };
+        Ok(Some(Measured { size, seconds, step_seconds, rows, bytes }))
     }
 
     /// Why a task cannot be worked on here, if it cannot.

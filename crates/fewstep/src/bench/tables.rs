@@ -238,7 +238,7 @@ pub(super) fn growth(report: &Report) -> Table {
     ]);
     let power = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |v| format!("{v:.2}"));
     for curve in &report.curves {
-        let end = |point: Option<&super::curves::Point>| {
+        let end = |point: Option<&super::curves::Measured>| {
             point.map_or(NOTHING.to_owned(), |point| {
                 format!("{}: {}", point.size, seconds(point.seconds))
             })

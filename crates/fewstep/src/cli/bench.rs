@@ -5,9 +5,8 @@ use super::arguments::Bench;
 use super::progress::Bar;
 use super::run::{listen, note};
 use crate::adapter::make_directory;
-use crate::bench::{self, Event, Machine, Report, Settings, Work};
+use crate::bench::{self, Curve, Event, Machine, Report, Settings, Work};
 use crate::error::{Error, refused};
-use crate::figure;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -85,23 +84,7 @@ fn write(report: &Report, directory: &Path) -> Result<(), Error> {
         ),
         ("report.md".to_owned(), report.markdown()),
     ];
-    for curve in &report.curves {
-        let drawings = [
-            ("", "seconds", curve.times(), curve.time_power),
-            ("-memory", "bytes", curve.memory(), curve.memory_power),
-        ];
-        for (suffix, unit, points, power) in drawings {
-            let name = format!("{}{suffix}.svg", curve.file);
-            let slope = power.map_or(String::new(), |power| format!(": slope {power:.2}"));
-            let title = format!("{unit}{slope}");
-            let drawn = figure::draw_growth(
-                &points,
-                (&title, &curve.title(), unit),
-                &directory.join(&name),
-            )?;
-            files.extend(drawn.map(|svg| (name, svg)));
-        }
-    }
+    files.extend(report.curves.iter().flat_map(Curve::drawings));
     for (name, text) in files {
         let (file, part) = (directory.join(&name), directory.join(format!("{name}.part")));
         std::fs::write(&part, text).map_err(refused(&part, "write"))?;

@@ -46,7 +46,13 @@ impl Scale {
 
     /// Numbers to write beside the axis, at most about so many, with how they are written.
     pub(super) fn ticks(&self, most: u32) -> Vec<(f64, String)> {
-        if self.log { self.powers(most) } else { self.even(most) }
+        let powers = if self.log { self.powers(most) } else { Vec::new() };
+        if self.log && (powers.len() > 1 || self.high - self.low > 1.0) {
+            return powers;
+        }
+        // Between two powers an even scale says more.
+        let number = |place: f64| if self.log { 10.0_f64.powf(place) } else { place };
+        Self { low: number(self.low), high: number(self.high), log: false }.even(most)
     }
 
     fn even(&self, most: u32) -> Vec<(f64, String)> {

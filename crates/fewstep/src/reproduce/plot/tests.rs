@@ -136,6 +136,8 @@ fn axes_are_written_in_round_numbers() {
         ["10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰"]
     );
     assert_eq!(labels(&log, 1.0, 30.0), ["1", "3", "10", "30"]);
+    // Narrower than from one power to the next.
+    assert_eq!(labels(&log, 0.41, 0.49), ["0.42", "0.44", "0.46", "0.48"]);
 }
 
 /// Where each number is written is where it is.

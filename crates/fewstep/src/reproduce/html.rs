@@ -29,6 +29,10 @@ thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
 .wide td:not(:first-child) { white-space: nowrap; }
 .settings td { text-align: left; overflow-wrap: anywhere; }
 .settings th { font-weight: 400; white-space: nowrap; vertical-align: top; }
+@media (max-width: 40rem) {
+  .settings, .settings tbody, .settings tr, .settings th, .settings td { display: block; }
+  .settings th { border-bottom: 0; padding-bottom: 0; font-weight: 600; white-space: normal; }
+}
 .figures { display: grid; gap: 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; max-width: 36rem; } figure svg { width: 100%; height: auto; display: block; }

@@ -114,8 +114,8 @@ impl Model {
 }
 
 impl Prepared<'_> {
-    /// Carries out a decision, as [`Model::act`] does, bit for bit, from the forward pass of the
-    /// observation; gives back what was seen.
+    /// Carries out a decision, as [`Model::act`] does but for rounding, from what was observed; gives
+    /// back what was seen.
     ///
     /// # Errors
     ///

@@ -141,12 +141,7 @@ impl Curve {
 
     /// What it shows.
     pub(crate) fn title(&self) -> String {
-        let name = self.axis.name().replace('-', " ");
-        if self.axis == Growing::Tasks {
-            format!("{name}, threads: {}", self.threads)
-        } else {
-            name
-        }
+        title(self.axis, self.threads)
     }
 
     /// Sizes and seconds.
@@ -162,8 +157,8 @@ impl Curve {
         let time = ("Time", across.as_str(), "seconds");
         let memory_words = ("Peak memory above the weights", across.as_str(), "MiB");
         let drawn = [
-            (String::new(), draw(&self.times(), time, self.time_power)),
-            ("-memory".to_owned(), draw(&memory, memory_words, self.memory_power)),
+            (String::new(), draw(&self.times(), time)),
+            ("-memory".to_owned(), draw(&memory, memory_words)),
         ];
         let named = |(suffix, svg): (String, Option<String>)| {
             Some((format!("{}{suffix}.svg", self.file), svg?))
@@ -180,25 +175,17 @@ impl Curve {
 
 /// The points and the power of their sizes beside them, both axes in equal ratios; nothing of
 /// fewer than two points.
-fn draw(
-    points: &[(f64, f64)],
-    (title, across, up): (&str, &str, &str),
-    power: Option<f64>,
-) -> Option<String> {
-    let over = points.iter().filter(|(size, value)| *size > 0.0 && *value > 0.0);
-    let over: Vec<(f64, f64)> = over.copied().collect();
-    let (power, count) = (power?, over.len() as f64);
-    let log = |value: f64| value.ln() / count;
-    let middle: f64 = over.iter().map(|point| log(point.1) - power * log(point.0)).sum();
+fn draw(points: &[(f64, f64)], (title, across, up): (&str, &str, &str)) -> Option<String> {
+    let (over, (slope, height)) = (over_zero(points), line(points)?);
     let point = |&(size, value): &(f64, f64)| Point::new(size, value);
-    let fitted = |&(size, _): &(f64, f64)| Point::new(size, (middle + power * size.ln()).exp());
+    let fitted = |&(size, _): &(f64, f64)| Point::new(size, (height + slope * size.ln()).exp());
     let measured = Series {
         name: "measured".to_owned(),
         points: over.iter().map(point).collect(),
         style: Style::Markers,
     };
     let line = Series {
-        name: format!("slope {power:.2}"),
+        name: format!("slope {slope:.2}"),
         points: over.iter().map(fitted).collect(),
         style: Style::Line,
     };
@@ -217,20 +204,27 @@ pub(super) fn title(axis: Growing, threads: usize) -> String {
     if axis == Growing::Tasks { format!("{name}, threads: {threads}") } else { name }
 }
 
-/// The slope of a straight line through the logarithms of both, by least squares; only points
-/// over 0 have some.
-fn power(points: &[(f64, f64)]) -> Option<f64> {
-    let logs: Vec<(f64, f64)> = points
-        .iter()
-        .filter(|(size, value)| *size > 0.0 && *value > 0.0)
-        .map(|(size, value)| (size.ln(), value.ln()))
-        .collect();
+/// Points that have logarithms.
+fn over_zero(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    points.iter().copied().filter(|(size, value)| *size > 0.0 && *value > 0.0).collect()
+}
+
+/// The slope of a straight line through the logarithms of both, by least squares, and its height
+/// where the size is 1.
+fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let logs: Vec<(f64, f64)> =
+        over_zero(points).iter().map(|(size, value)| (size.ln(), value.ln())).collect();
     let count = logs.len() as f64;
     let (x, y) = logs.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0, y + point.1));
     let (x, y) = (x / count, y / count);
     let across: f64 = logs.iter().map(|point| (point.0 - x).powi(2)).sum();
     let both: f64 = logs.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
-    (across > 0.0).then(|| both / across)
+    (across > 0.0).then(|| (both / across, y - both / across * x))
+}
+
+/// The power of the size that a value grows with.
+fn power(points: &[(f64, f64)]) -> Option<f64> {
+    line(points).map(|(slope, _)| slope)
 }
 
 #[cfg(test)]
@@ -241,6 +235,7 @@ mod tests {
     fn a_power_is_found_from_its_points() {
         let points = [0.0, 2.0, 4.0, 32.0].map(|size: f64| (size, 3.0 * size.powf(1.5)));
         assert!((power(&points).unwrap() - 1.5).abs() < 1e-12);
+        assert!((line(&points).unwrap().1 - 3.0_f64.ln()).abs() < 1e-12);
         assert_eq!(power(&points[..2]), None);
         assert_eq!(power(&[]), None);
     }

@@ -365,10 +365,18 @@ pub enum Error {
     },
     /// Sentences are needed and none are named.
     #[error(
-        "sst2 needs labelled sentences: add --data FILE.tsv, the validation split of SST-2 with \
+        "labelled sentences are needed: add --data FILE.tsv, the validation split of SST-2 with \
          the columns sentence and label; fewstep reproduce --help says where it comes from"
     )]
     NoData,
+    /// There is no such kind of task.
+    #[error("there is no kind of task {found:?}; there are {allowed}")]
+    UnknownKind {
+        /// What was asked for.
+        found: String,
+        /// All kinds.
+        allowed: String,
+    },
     /// A table of sentences is none.
     #[error("{}: line {line}: {problem}", file.display())]
     BadTable {

@@ -21,6 +21,7 @@ pub(crate) mod findings;
 mod heads;
 mod horizons;
 mod html;
+mod kinds;
 mod markdown;
 pub mod measure;
 mod methods;
@@ -29,6 +30,7 @@ mod plan;
 pub mod plot;
 mod record;
 mod report;
+mod rules;
 pub mod run;
 mod settings;
 pub mod sst2;
@@ -37,12 +39,13 @@ mod store;
 pub(crate) mod sweep;
 pub mod theory;
 
+pub use kinds::Kind;
 pub use pilot::{PILOT_TASKS, Pilot, SCALES, Trial, USUAL_SCALE};
-pub use plan::Request;
-pub use record::{Both, Choice, Failure, Horizons, Line, Method, Path, Record};
+pub use plan::{Request, Traces};
+pub use record::{Both, Choice, Failure, Horizons, Line, Method, Path, Record, Seen, Trace};
 pub use report::Findings;
 pub use settings::{
-    BUDGETS, Choices, DataSource, Experiment, FIXED_HORIZON, Kernel, PAPER_LONGEST, Part, Role,
-    SWEEP_LONGEST, Settings, Shard,
+    BUDGETS, Choices, DataSource, Experiment, FIXED_HORIZON, Kernel, PAPER_LONGEST, Part,
+    RULES_LONGEST, Role, SWEEP_LONGEST, Settings, Shard,
 };
 pub use store::{Lined, Store, Writer, gather};

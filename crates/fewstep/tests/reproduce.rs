@@ -256,6 +256,41 @@ fn an_interrupt_keeps_what_is_measured_and_says_how_to_go_on() {
     assert!(!out.join("report.html").exists());
 }
 
+/// A task is measured once; every rule is a look at what is stored.
+#[test]
+fn rules_are_compared_on_stored_tasks_of_every_kind() {
+    let place = Place::new();
+    let flags = ["rules", "--tasks", "3", "--seeds", "2", "--longest", "4"];
+    let flags = [&flags[..], &["--kinds", "swap,shift-length"]].concat();
+    let (first, test) = (place.at("development"), place.at("test"));
+    let output = reproduce(&first, &flags);
+    done(&output);
+    done(&reproduce(&test, &[&flags[..], &["--split", "test"]].concat()));
+    let text = printed(&output);
+    for part in ["Rules, developed", "26 rules", "swap", "average by leave-one-out, plain"] {
+        assert!(
+            text.contains(part) || read(&first, "report.md").contains(part),
+            "{part}: {text}"
+        );
+    }
+    assert!(read(&test, "report.md").contains("Rules, judged"));
+    let stored = |out: &Path, split: &str| {
+        let lines = read(out, &format!("rules-swap-{split}-seed-1.jsonl"));
+        records(&lines).iter().map(|record| record["trace"].clone()).collect::<Vec<_>>()
+    };
+    let (developed, judged) = (stored(&first, "development"), stored(&test, "test"));
+    assert_eq!((developed.len(), judged.len()), (3, 3));
+    assert_ne!(developed[0]["residuals"], judged[0]["residuals"], "never the same tasks");
+    assert_eq!(developed[0]["steps"].as_array().unwrap().len(), 5);
+    assert_eq!(developed[0]["blocks"].as_array().unwrap().len(), 48);
+    assert_eq!(developed[0]["blocks"][0]["kernel"].as_array().unwrap().len(), 55);
+    // The report is made of what is stored, again and again.
+    let before = read(&first, "report.md");
+    done(&reproduce(&first, &[&flags[..], &["--resume"]].concat()));
+    let tables = |text: &str| text.split_once("## Rules").unwrap().1.to_owned();
+    assert_eq!(tables(&read(&first, "report.md")), tables(&before));
+}
+
 /// Whatever is wrong with a run is said before any work is done.
 #[test]
 fn what_cannot_run_is_refused_at_once() {
@@ -274,6 +309,8 @@ fn what_cannot_run_is_refused_at_once() {
     refused(&["digit-shift", "--blocks", "value@9..10"], "");
     refused(&["digit-shift", "--model", "no such/model/here"], "no such/model/here");
     refused(&["sst2"], "--data");
+    refused(&["rules", "--kinds", "swap,sentiment"], "--data");
+    refused(&["rules", "--kinds", "swaps"], "there is no kind of task \"swaps\"");
     refused(&["sst2", "--data", "no such table.tsv"], "cannot read no such table.tsv");
     let bad = place.at("bad.tsv");
     fs::write(&bad, "sentence\tlabel\nfine\t3\n").unwrap();

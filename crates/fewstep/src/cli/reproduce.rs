@@ -12,7 +12,7 @@ use crate::reproduce::findings::short;
 use crate::reproduce::run::{Event, Means, measure};
 use crate::reproduce::sst2::Sentences;
 use crate::reproduce::theory::{TheorySettings, theory};
-use crate::reproduce::{Experiment, Findings, Request, Shard, Store};
+use crate::reproduce::{Experiment, Findings, Request, Settings, Shard, Store, Traces};
 use arguments::{Merge, Place, Tasks, Theory, What};
 use fewstep_engine::{HubSettings, Model};
 use std::io::{self, IsTerminal, Write};
@@ -30,19 +30,24 @@ pub(super) fn reproduce(what: What, version: &str) -> Result<End, Error> {
         What::DigitShift(flags) => {
             let request =
                 flags.tasks.request(vec![DigitShift], flags.place.seed, flags.sweep.sweep);
-            Run { place: flags.place, tasks: flags.tasks, version, draws: None }
-                .run(&request, None)
+            let run = Run { place: flags.place, tasks: flags.tasks, version, draws: None };
+            run.run(&Plan::Paper(request), None)
         }
         What::Heads(flags) => {
             let request = flags.tasks.request(vec![Heads], flags.place.seed, flags.sweep.sweep);
-            Run { place: flags.place, tasks: flags.tasks, version, draws: None }
-                .run(&request, None)
+            let run = Run { place: flags.place, tasks: flags.tasks, version, draws: None };
+            run.run(&Plan::Paper(request), None)
         }
         What::Sst2(flags) => {
             let request = flags.tasks.request(vec![Sst2], flags.place.seed, None);
             let data = flags.data.ok_or(Error::NoData)?;
             let run = Run { place: flags.place, tasks: flags.tasks, version, draws: None };
-            run.run(&request, Some(&data))
+            run.run(&Plan::Paper(request), Some(&data))
+        }
+        What::Rules(flags) => {
+            let traces = flags.traces();
+            let run = Run { place: flags.place, tasks: flags.tasks, version, draws: None };
+            run.run(&Plan::Rules(traces), flags.data.as_deref())
         }
         What::All(flags) => {
             let mut experiments = vec![DigitShift, Heads];
@@ -51,10 +56,30 @@ pub(super) fn reproduce(what: What, version: &str) -> Result<End, Error> {
             let request = Request { tour: true, ..request };
             let draws = Some(flags.draws.draws);
             let run = Run { place: flags.place, tasks: flags.tasks, version, draws };
-            run.run(&request, flags.data.as_deref())
+            run.run(&Plan::Paper(request), flags.data.as_deref())
         }
         What::Theory(flags) => only_theory(&flags, version),
         What::Merge(flags) => merge(&flags, version),
+    }
+}
+
+/// What is measured.
+enum Plan {
+    Paper(Request),
+    Rules(Traces),
+}
+
+impl Plan {
+    fn settings(
+        &self,
+        name: &str,
+        model: &Model,
+        sentences: Option<&Sentences>,
+    ) -> Result<Settings, Error> {
+        match self {
+            Self::Paper(request) => request.settings(name, model, sentences),
+            Self::Rules(traces) => traces.settings(name, model, sentences),
+        }
     }
 }
 
@@ -68,14 +93,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn run(&self, request: &Request, data: Option<&Path>) -> Result<End, Error> {
+    fn run(&self, plan: &Plan, data: Option<&Path>) -> Result<End, Error> {
         // Whatever can be refused is refused before the model is fetched.
         let sentences = data.map(Sentences::read).transpose()?.map(Arc::new);
         let out = &self.place.out;
         Store::check(out, self.tasks.resume)?;
         let model = load(&self.place)?;
         let name = model_name(&self.place.model);
-        let settings = request.settings(&name, &model, sentences.as_deref())?;
+        let settings = plan.settings(&name, &model, sentences.as_deref())?;
         let store = Store::open(out, &settings, self.tasks.resume)?;
         let shard = self.tasks.shard.unwrap_or(Shard::WHOLE);
         let means = Means {

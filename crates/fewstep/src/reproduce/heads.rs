@@ -418,7 +418,16 @@ mod tests {
         for budget in [1, 2] {
             heads.extend(Method::CHOOSING.map(|method| choice(method, budget)));
         }
-        Record { task, regime: None, shift: None, target: 0.0, bayes: None, path: None, heads }
+        Record {
+            task,
+            regime: None,
+            shift: None,
+            target: 0.0,
+            bayes: None,
+            path: None,
+            heads,
+            trace: None,
+        }
     }
 
     #[test]

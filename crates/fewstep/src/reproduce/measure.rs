@@ -2,7 +2,7 @@
 //!
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
-use super::record::{Both, Choice, Horizons, Method, Path};
+use super::record::{Both, Choice, Horizons, Method, Path, Seen, Trace};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
 use crate::error::Error;
 use fewstep_core::{
@@ -171,6 +171,39 @@ impl Bench {
             _ => Some(prepared.clone().act_at_once(by)?.1.adapted),
         };
         Ok(Both { steps, linear: base + correction })
+    }
+
+    /// All that rules may look at, and steps with all candidate blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Bench::path`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::reproduce::{Choices, digit_shift, measure::Bench};
+    ///
+    /// let choices = Choices { longest: 2, ..Choices::default() };
+    /// let bench = Bench::new(&fewstep::builtin()?, &choices, 0.1)?;
+    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task)?;
+    /// assert_eq!((trace.steps.len(), trace.blocks.len()), (3, 48));
+    /// assert_eq!(trace.geometry()?.residuals(), trace.residuals);
+    /// # Ok::<(), fewstep::Error>(())
+    /// ```
+    pub fn trace(&self, task: &Task) -> Result<Trace, Error> {
+        let (prepared, seen) = self.observe(task)?;
+        let longest = HorizonRule::Fixed(self.choices.longest);
+        let farthest = decide(&seen.geometry, &self.rules(longest))?;
+        let walk =
+            self.walk(&seen, &farthest, |steps| Ok(prepared.descend(&self.blocks, steps)?))?;
+        Ok(Trace {
+            step_scale: self.step_scale,
+            base: seen.query_prediction,
+            residuals: seen.geometry.residuals().to_vec(),
+            blocks: seen.geometry.blocks().iter().map(Seen::of).collect(),
+            steps: walk.steps,
+        })
     }
 
     /// Eight steps with all candidate blocks: what the pilot looks at.

@@ -280,6 +280,7 @@ pub(crate) mod tests {
                 bayes_filter: both,
             }),
             heads: vec![],
+            trace: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is asked for, as the parts of a run.
 
+use super::kinds::Kind;
 use super::pilot::USUAL_SCALE;
 use super::settings::{Choices, Experiment, Part, Role, Settings};
 use super::sst2::{Sentences, USUAL_TOKENS};
@@ -89,14 +90,7 @@ impl Request {
             parts.extend(main);
             parts.extend(swept);
         }
-        Ok(Settings {
-            program: concat!("fewstep ", env!("CARGO_PKG_VERSION")).to_owned(),
-            model: name.to_owned(),
-            shape: shape(model),
-            pilot_seed: self.seed,
-            data: sentences.map(|sentences| sentences.source().clone()),
-            parts,
-        })
+        Ok(settings(name, model, self.seed, sentences, parts))
     }
 
     /// The tasks of one seed.
@@ -113,7 +107,104 @@ impl Request {
         };
         let usual = if self.tour { experiment.tour_tasks() } else { experiment.paper_tasks() };
         let tasks = self.tasks.unwrap_or(usual);
-        Part { name, experiment, role: Role::Main, tasks, seed, choices }
+        Part { name, experiment, kind: None, role: Role::Main, tasks, seed, choices }
+    }
+}
+
+/// Tasks that rules are compared on.
+///
+/// # Examples
+///
+/// See [`Traces::settings`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traces {
+    /// What tasks hide; none: all that the model and the data allow.
+    pub kinds: Vec<Kind>,
+    /// Whether rules are judged on them, rather than developed.
+    pub test: bool,
+    /// How many tasks of each kind and seed.
+    pub tasks: usize,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds.
+    pub seeds: u64,
+    /// What the paper leaves open.
+    pub choices: Choices,
+}
+
+impl Traces {
+    /// The settings of a run that measures them: a part for every kind and seed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoData`] if a kind needs sentences and there are none, and those of
+    /// [`fewstep_engine::choose_blocks`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::reproduce::{Choices, Kind, RULES_LONGEST, Traces};
+    ///
+    /// let choices = Choices { longest: RULES_LONGEST, ..Choices::default() };
+    /// let kinds = vec![Kind::Reflection];
+    /// let traces = Traces { kinds, test: true, tasks: 100, seed: 0, seeds: 3, choices };
+    /// let settings = traces.settings("builtin", &fewstep::builtin()?, None)?;
+    /// assert_eq!(settings.parts[2].name, "rules-reflection-test-seed-2");
+    /// # Ok::<(), fewstep::Error>(())
+    /// ```
+    pub fn settings(
+        &self,
+        name: &str,
+        model: &Model,
+        sentences: Option<&Sentences>,
+    ) -> Result<Settings, Error> {
+        fewstep_engine::choose_blocks(&self.choices.blocks, model.config())?;
+        let mut kinds = self.kinds.clone();
+        if kinds.is_empty() {
+            let possible = |kind: &Kind| sentences.is_some() || !kind.needs_sentences();
+            kinds = Kind::ALL.into_iter().filter(possible).collect();
+        }
+        if sentences.is_none() && kinds.iter().any(|kind| kind.needs_sentences()) {
+            return Err(Error::NoData);
+        }
+        let role = if self.test { Role::Test } else { Role::Development };
+        let split = if self.test { "test" } else { "development" };
+        let mut parts = vec![];
+        for &kind in &kinds {
+            let mut choices = self.choices.clone();
+            if kind.needs_sentences() {
+                choices.max_tokens_per_example.get_or_insert(USUAL_TOKENS);
+            }
+            for seed in (0..self.seeds).map(|index| self.seed.wrapping_add(index)) {
+                parts.push(Part {
+                    name: format!("rules-{kind}-{split}-seed-{seed}"),
+                    experiment: Experiment::Rules,
+                    kind: Some(kind),
+                    role: role.clone(),
+                    tasks: self.tasks,
+                    seed,
+                    choices: choices.clone(),
+                });
+            }
+        }
+        Ok(settings(name, model, self.seed, sentences, parts))
+    }
+}
+
+fn settings(
+    name: &str,
+    model: &Model,
+    pilot_seed: u64,
+    sentences: Option<&Sentences>,
+    parts: Vec<Part>,
+) -> Settings {
+    Settings {
+        program: concat!("fewstep ", env!("CARGO_PKG_VERSION")).to_owned(),
+        model: name.to_owned(),
+        shape: shape(model),
+        pilot_seed,
+        data: sentences.map(|sentences| sentences.source().clone()),
+        parts,
     }
 }
 

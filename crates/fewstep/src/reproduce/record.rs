@@ -4,6 +4,8 @@
 //! of them later.
 
 use super::digit_shift::{Bayes, Regime};
+use crate::error::Error;
+use fewstep_core::{Block, Geometry};
 use serde::{Deserialize, Serialize};
 
 /// What came of a task: a line of a file of results.
@@ -84,6 +86,98 @@ pub struct Record {
     /// Steps with chosen blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<Choice>,
+    /// All that rules may look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+}
+
+/// All that a rule may look at, and where steps led.
+///
+/// # Examples
+///
+/// See [`Bench::trace`](super::measure::Bench::trace).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// `c`: the step size as a fraction of the largest stable one.
+    pub step_scale: f64,
+    /// The model's own prediction for the query.
+    pub base: f64,
+    /// One per example.
+    pub residuals: Vec<f64>,
+    /// The candidate blocks, in their order.
+    pub blocks: Vec<Seen>,
+    /// Predictions for the query after `0, 1, …` steps in the model with all candidate blocks;
+    /// empty if none were taken.
+    pub steps: Vec<f64>,
+}
+
+/// What a block does, in single precision, as it was computed.
+///
+/// # Examples
+///
+/// See [`Bench::trace`](super::measure::Bench::trace).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// The lower half of its kernel with the diagonal, row by row.
+    pub kernel: Vec<f32>,
+    /// One number per example.
+    pub coupling: Vec<f32>,
+    /// At the query.
+    pub variance: f32,
+}
+
+impl Seen {
+    /// What is kept of a block; without a query its coupling is 0.
+    pub(crate) fn of(block: &Block) -> Self {
+        let kernel = block.kernel();
+        let lower = (0..kernel.rows()).flat_map(|row| kernel.row(row)[..=row].to_vec());
+        let (coupling, variance) = match block.query() {
+            Some(query) => (query.coupling.clone(), query.variance),
+            None => (vec![0.0; kernel.rows()], 0.0),
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "they were computed in as few digits"
+        )]
+        let single = |value: f64| value as f32;
+        Self {
+            kernel: lower.map(single).collect(),
+            coupling: coupling.into_iter().map(single).collect(),
+            variance: single(variance),
+        }
+    }
+
+    fn block(&self, name: String) -> Result<Block, Error> {
+        let n = self.coupling.len();
+        let place = |row: usize, column: usize| row * (row + 1) / 2 + column;
+        let at = |row: usize, column: usize| {
+            let value = self.kernel.get(place(row.max(column), row.min(column)));
+            f64::from(value.copied().unwrap_or(f32::NAN))
+        };
+        let coupling = self.coupling.iter().copied().map(f64::from).collect();
+        let rows = (0..n).map(|row| (0..n).map(|column| at(row, column)).collect());
+        let block = Block::new(name, &rows.collect::<Vec<Vec<f64>>>())?;
+        Ok(block.with_query(coupling, f64::from(self.variance))?)
+    }
+}
+
+impl Trace {
+    /// What was seen, as it is decided on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Geometry::new`] for numbers that do not fit together.
+    ///
+    /// # Examples
+    ///
+    /// See [`Bench::trace`](super::measure::Bench::trace).
+    pub fn geometry(&self) -> Result<Geometry, Error> {
+        let blocks = self.blocks.iter().enumerate();
+        let blocks = blocks.map(|(index, seen)| seen.block(index.to_string()));
+        Ok(Geometry::new(self.residuals.clone(), blocks.collect::<Result<_, _>>()?)?)
+    }
 }
 
 /// A prediction by steps in the model, unless none were taken, and by the linear picture.

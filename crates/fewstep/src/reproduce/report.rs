@@ -8,7 +8,7 @@ use super::record::{Line, Record};
 use super::run::by_pilot;
 use super::settings::{Experiment, Part, Role, Settings};
 use super::store::{Lined, gather};
-use super::{heads, horizons, sweep};
+use super::{heads, horizons, rules, sweep};
 use crate::error::Error;
 use std::path::PathBuf;
 
@@ -91,6 +91,13 @@ impl Findings {
         for experiment in [Experiment::DigitShift, Experiment::Heads, Experiment::Sst2] {
             sections.extend(self.sections(experiment)?);
         }
+        let compared: Vec<(&Part, Vec<Record>)> = self
+            .parts
+            .iter()
+            .filter(|(part, _)| part.experiment == Experiment::Rules)
+            .map(|(part, lines)| (part, measured(lines).collect()))
+            .collect();
+        sections.extend(rules::sections(&compared)?);
         sections.extend(further);
         Ok(Document {
             title: "A Decision-Theoretic View of Test-Time Training: the experiments again"

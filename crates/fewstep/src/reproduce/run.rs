@@ -1,10 +1,11 @@
 //! A run: every task of every part, in parallel, each written down as soon as it is done.
 
-use super::digit_shift;
+use super::digit_shift::{self, Drawn};
+use super::kinds::Kind;
 use super::measure::Bench;
 use super::pilot::{Pilot, USUAL_SCALE};
 use super::record::{Failure, Line, Record};
-use super::settings::{Experiment, Part, Shard, Stream, rng};
+use super::settings::{Experiment, Part, Role, Shard, Stream, rng};
 use super::sst2::Sentences;
 use super::store::Store;
 use crate::error::Error;
@@ -159,9 +160,11 @@ fn pilot(
     Ok(Some(found))
 }
 
-/// Whether a part takes its step size from the pilot; App. J fixes it for sentences.
+/// Whether a part takes its step size from the pilot; App. J fixes it for sentences, and rules
+/// are to work without one.
 pub(crate) fn by_pilot(part: &Part) -> bool {
-    part.choices.step_scale.is_none() && part.experiment != Experiment::Sst2
+    let fixed = matches!(part.experiment, Experiment::Sst2 | Experiment::Rules);
+    part.choices.step_scale.is_none() && !fixed
 }
 
 /// `c` of a part.
@@ -196,6 +199,9 @@ impl Worker {
 
     fn record(&self, task: usize) -> Result<Record, Error> {
         let (seed, separator) = (self.part.seed, &self.part.choices.separator);
+        if let Some(kind) = self.part.kind {
+            return self.traced(kind, task);
+        }
         let drawn = match (self.part.experiment, &self.sentences) {
             (Experiment::Sst2, Some(sentences)) => sentences.draw(seed, task, separator),
             (Experiment::Sst2, None) => return Err(Error::NoData),
@@ -209,7 +215,21 @@ impl Worker {
             let mut rng = rng(seed, Stream::Selection, task);
             heads = self.bench.choices(&drawn.task, &mut rng)?;
         }
-        let (regime, shift, bayes) = (drawn.regime, drawn.shift, drawn.bayes);
-        Ok(Record { task, regime, shift, target: drawn.target, bayes, path, heads })
+        let Drawn { target, regime, shift, bayes, .. } = drawn;
+        Ok(Record { task, regime, shift, target, bayes, path, heads, trace: None })
+    }
+
+    /// All that rules may look at.
+    fn traced(&self, kind: Kind, task: usize) -> Result<Record, Error> {
+        let stream = match self.part.role {
+            Role::Test => Stream::Trial,
+            _ => Stream::Development,
+        };
+        let place = (self.part.seed, stream, task);
+        let separator = &self.part.choices.separator;
+        let drawn = kind.draw(place, separator, self.sentences.as_deref())?;
+        let trace = Some(self.bench.trace(&drawn.task)?);
+        let Drawn { target, regime, shift, bayes, .. } = drawn;
+        Ok(Record { task, regime, shift, target, bayes, path: None, heads: vec![], trace })
     }
 }

@@ -3,6 +3,7 @@
 //! [`Settings`] are written beside the results. Runs go on, and results are put together, only
 //! where they agree.
 
+use super::kinds::Kind;
 use fewstep_core::Rng;
 use fewstep_engine::{Bos, Model, Order, PromptSettings};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub const PAPER_LONGEST: u32 = 30;
 
 /// The largest candidate horizon of the sweep.
 pub const SWEEP_LONGEST: u32 = 60;
+
+/// The largest candidate horizon when rules are compared.
+pub const RULES_LONGEST: u32 = 100;
 
 /// The paper's numbers of blocks.
 pub const BUDGETS: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -41,6 +45,8 @@ pub enum Experiment {
     Heads,
     /// Both questions on labelled sentences (App. J).
     Sst2,
+    /// Everything that rules may look at, on tasks that differ.
+    Rules,
 }
 
 impl Experiment {
@@ -50,7 +56,7 @@ impl Experiment {
         match self {
             Self::DigitShift => 2000,
             Self::Heads => 500,
-            Self::Sst2 => 50,
+            Self::Sst2 | Self::Rules => 50,
         }
     }
 
@@ -61,7 +67,7 @@ impl Experiment {
         match self {
             Self::DigitShift => 500,
             Self::Heads => 100,
-            Self::Sst2 => 50,
+            Self::Sst2 | Self::Rules => 50,
         }
     }
 }
@@ -72,6 +78,7 @@ impl fmt::Display for Experiment {
             Self::DigitShift => "digit-shift",
             Self::Heads => "heads",
             Self::Sst2 => "sst2",
+            Self::Rules => "rules",
         })
     }
 }
@@ -184,6 +191,10 @@ pub enum Role {
         /// What it is here.
         value: String,
     },
+    /// Rules are developed on them.
+    Development,
+    /// Rules are judged on them.
+    Test,
 }
 
 /// Tasks that are measured in the same way.
@@ -198,6 +209,9 @@ pub struct Part {
     pub name: String,
     /// What is measured.
     pub experiment: Experiment,
+    /// What tasks hide, if the experiment leaves it open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// What it is for.
     pub role: Role,
     /// How many tasks.
@@ -304,6 +318,8 @@ pub(crate) enum Stream {
     Pilot = 2,
     Sentences = 3,
     Selection = 4,
+    Development = 5,
+    Trial = 6,
 }
 
 /// The randomness of one task: the same whichever tasks are drawn beside it.
@@ -339,7 +355,14 @@ mod tests {
 
     #[test]
     fn every_task_has_its_own_randomness() {
-        let streams = [Stream::Test, Stream::Pilot, Stream::Sentences, Stream::Selection];
+        let streams = [
+            Stream::Test,
+            Stream::Pilot,
+            Stream::Sentences,
+            Stream::Selection,
+            Stream::Development,
+            Stream::Trial,
+        ];
         let mut firsts = vec![];
         for seed in 0..5 {
             for stream in streams {

@@ -7,6 +7,7 @@ use super::digit_shift::{Drawn, EXAMPLES};
 use super::settings::{DataSource, Stream, rng};
 use crate::error::{Error, refused};
 use crate::tasks::Fingerprint;
+use fewstep_core::Rng;
 use fewstep_engine::{Example, Label, Query, Task};
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +20,7 @@ pub const LARGEST_TABLE: u64 = 1 << 26;
 pub const USUAL_TOKENS: usize = 64;
 
 /// How a sentence is shown (App. J).
-const TEMPLATE: &str = "Text: {x} Label: {y}";
+pub(super) const TEMPLATE: &str = "Text: {x} Label: {y}";
 
 /// Sentences with their labels.
 ///
@@ -68,7 +69,7 @@ impl Sentences {
     }
 
     /// A table from its bytes; `path` is what messages call it.
-    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let bad = |line: usize, problem: &'static str| Error::BadTable {
             file: path.to_path_buf(),
             line,
@@ -126,20 +127,24 @@ impl Sentences {
         &self.source
     }
 
+    /// Draws different sentences, each with whether it is positive; all there are if they are
+    /// fewer.
+    pub(super) fn choose(&self, count: usize, rng: &mut Rng) -> Vec<(String, bool)> {
+        let rows = rng.choose(count.min(self.rows.len()), self.rows.len());
+        rows.into_iter().map(|row| self.rows[row].clone()).collect()
+    }
+
     /// Draws eleven different sentences as a task, by its number.
     #[must_use]
     pub fn draw(&self, seed: u64, number: usize, separator: &str) -> Drawn {
-        let mut rng = rng(seed, Stream::Sentences, number);
-        let chosen = rng.choose(EXAMPLES + 1, self.rows.len());
+        let drawn = self.choose(EXAMPLES + 1, &mut rng(seed, Stream::Sentences, number));
         let text = |positive: bool| if positive { "1" } else { "0" }.to_owned();
         let label =
             |positive| Label { text: text(positive), value: f64::from(u8::from(positive)) };
-        let example = |&row: &usize| {
-            let (x, positive) = self.rows[row].clone();
-            Example { x, y: text(positive) }
-        };
-        let (asked, shown) = chosen.split_last().expect("eleven sentences were drawn");
-        let (x, positive) = self.rows[*asked].clone();
+        let example =
+            |(x, positive): &(String, bool)| Example { x: x.clone(), y: text(*positive) };
+        let (asked, shown) = drawn.split_last().expect("eleven sentences were drawn");
+        let (x, positive) = asked.clone();
         let task = Task {
             id: format!("sst2-{seed}-{number}"),
             template: TEMPLATE.to_owned(),

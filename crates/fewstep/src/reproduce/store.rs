@@ -285,6 +285,7 @@ mod tests {
         let part = Part {
             name: "digit-shift".to_owned(),
             experiment: Experiment::DigitShift,
+            kind: None,
             role: Role::Main,
             tasks: 4,
             seed,

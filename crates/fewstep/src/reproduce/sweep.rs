@@ -28,6 +28,7 @@ pub(crate) fn parts(
     let part = |(axis, value, choices): (&str, &str, Choices)| Part {
         name: format!("{experiment}-sweep-{axis}-{}", slug(value)),
         experiment,
+        kind: None,
         role: Role::Sweep { axis: axis.replace('-', " "), value: value.to_owned() },
         tasks: tasks.min(main.tasks),
         seed: main.seed,
@@ -162,7 +163,7 @@ pub(crate) fn section(experiment: Experiment, swept: &[(&Part, Vec<Record>)]) ->
 
 fn name(part: &Part) -> String {
     match &part.role {
-        Role::Main => "as given".to_owned(),
+        Role::Main | Role::Development | Role::Test => "as given".to_owned(),
         Role::Sweep { axis, value } if axis == value => value.clone(),
         Role::Sweep { axis, value } => format!("{axis}: {value}"),
     }
@@ -218,6 +219,7 @@ mod tests {
         Part {
             name: "digit-shift".to_owned(),
             experiment: Experiment::DigitShift,
+            kind: None,
             role: Role::Main,
             tasks: 30,
             seed: 0,

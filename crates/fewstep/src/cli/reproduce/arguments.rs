@@ -4,8 +4,10 @@ use crate::builtin::BUILTIN;
 use crate::cli::arguments::{BosChoice, Dynamics, fraction, positive};
 use crate::reproduce::sweep::SWEEP_TASKS;
 use crate::reproduce::theory::TheorySettings;
-use crate::reproduce::{Choices, Experiment, Kernel, Request, Shard};
-use clap::{Args, Subcommand, value_parser};
+use crate::reproduce::{
+    Choices, Experiment, Kernel, Kind, RULES_LONGEST, Request, Shard, Traces,
+};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use fewstep_engine::Order;
 use std::path::PathBuf;
 
@@ -30,6 +32,7 @@ sentence and label.";
 /// More tasks, or seeds, than anybody will wait for.
 const MOST_TASKS: i64 = 10_000_000;
 const MOST_SEEDS: u64 = 1000;
+const MOST_STEPS: i64 = 10_000;
 
 /// What to reproduce.
 #[derive(Debug, Subcommand)]
@@ -40,6 +43,8 @@ pub(in crate::cli) enum What {
     Heads(Digits),
     /// Both questions on sentences of SST-2: App. J
     Sst2(Sentences),
+    /// Which rule decides best, on tasks that differ: beyond the paper
+    Rules(Rules),
     /// The paper's identities and bounds: predicted against measured
     Theory(Theory),
     /// Everything; sentences only with --data
@@ -178,6 +183,48 @@ pub(in crate::cli) struct Sentences {
     /// Labelled sentences: a table with the columns sentence and label, such as dev.tsv of SST-2
     #[arg(long, value_name = "FILE.tsv")]
     pub(in crate::cli) data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Rules {
+    #[command(flatten)]
+    pub(in crate::cli) place: Place,
+    #[command(flatten)]
+    pub(in crate::cli) tasks: Tasks,
+    /// Tasks to develop rules on, or to judge them by: never the same
+    #[arg(long, value_enum, default_value_t = Split::Development)]
+    split: Split,
+    /// What tasks hide, divided by commas [default: all that the model and the data allow]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    kinds: Vec<Kind>,
+    /// The largest number of steps
+    #[arg(long, value_name = "T", value_parser = value_parser!(u32).range(1..=MOST_STEPS), default_value_t = RULES_LONGEST)]
+    longest: u32,
+    /// Labelled sentences: a table with the columns sentence and label, such as dev.tsv of SST-2
+    #[arg(long, value_name = "FILE.tsv")]
+    pub(in crate::cli) data: Option<PathBuf>,
+}
+
+/// What tasks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Split {
+    Development,
+    Test,
+}
+
+impl Rules {
+    /// What the flags ask for; the built-in model reads digits alone.
+    pub(in crate::cli) fn traces(&self) -> Traces {
+        let Request { tasks, seeds, choices, seed, .. } =
+            self.tasks.request(vec![], self.place.seed, None);
+        let mut kinds = self.kinds.clone();
+        if kinds.is_empty() && self.place.model == BUILTIN {
+            kinds = Kind::ALL.into_iter().filter(|kind| kind.is_digits()).collect();
+        }
+        let choices = Choices { longest: self.longest, ..choices };
+        let tasks = tasks.unwrap_or(Experiment::Rules.paper_tasks());
+        Traces { kinds, test: self.split == Split::Test, tasks, seed, seeds, choices }
+    }
 }
 
 #[derive(Debug, Args)]

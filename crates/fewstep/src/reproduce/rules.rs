@@ -1,0 +1,190 @@
+//! Which rule decides best: all of them, on stored tasks of every kind.
+//!
+//! In: the records of [`Experiment::Rules`](super::Experiment::Rules), each with a trace: what was
+//! observed of a task and where real steps led. Out: a [`Section`]. A task is measured once; a rule
+//! is a look at what is stored, and takes microseconds. Rules are developed on some tasks and judged
+//! on others, and the report says on how many rules there were.
+
+mod candidates;
+mod case;
+mod compare;
+
+use super::document::{Section, Table};
+use super::findings::texts;
+use super::kinds::Kind;
+use super::methods::Dynamics;
+use super::record::Record;
+use super::settings::{Part, Role};
+use super::statistics::Paired;
+use crate::error::Error;
+use candidates::{FINALISTS, Rule, TRIED};
+use case::Case;
+use compare::{Field, Judged};
+
+/// Cases by what they hide, in the order of kinds.
+type ByKind = Vec<(Kind, Vec<Case>)>;
+
+/// The part of a report about rules: one per split that there are tasks of.
+pub(crate) fn sections(parts: &[(&Part, Vec<Record>)]) -> Result<Vec<Section>, Error> {
+    let mut sections = vec![];
+    for (role, rules) in [(Role::Development, &TRIED[..]), (Role::Test, &FINALISTS[..])] {
+        let cases = by_kind(parts, &role)?;
+        if !cases.is_empty() {
+            sections.push(section(&role, &cases, rules)?);
+        }
+    }
+    Ok(sections)
+}
+
+fn by_kind(parts: &[(&Part, Vec<Record>)], role: &Role) -> Result<ByKind, Error> {
+    let mut found = vec![];
+    for kind in Kind::ALL {
+        let mut cases = vec![];
+        for (part, records) in parts {
+            if part.kind == Some(kind) && part.role == *role {
+                for record in records {
+                    cases.extend(Case::new(record, part.choices.longest)?);
+                }
+            }
+        }
+        if !cases.is_empty() {
+            found.push((kind, cases));
+        }
+    }
+    Ok(found)
+}
+
+fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error> {
+    let mut tables = vec![];
+    for (dynamics, how) in [
+        (Dynamics::Steps, "gradient steps in the model"),
+        (Dynamics::Linear, "linear dynamics"),
+    ] {
+        let fields: Vec<(Kind, Field<'_>)> = cases
+            .iter()
+            .map(|(kind, cases)| (*kind, Field::new(cases, dynamics)))
+            .filter(|(_, field)| field.len() > 0)
+            .collect();
+        if fields.is_empty() {
+            continue;
+        }
+        tables.push(kinds_table(&fields, how));
+        let mut judged = vec![];
+        for &rule in rules {
+            let each = fields
+                .iter()
+                .enumerate()
+                .map(|(seed, (_, field))| field.judge(rule, seed as u64));
+            judged.push((rule, each.collect::<Result<Vec<_>, _>>()?));
+        }
+        tables.push(shares_table(&fields, &judged, how));
+        tables.push(harm_table(&fields, &judged, how));
+        tables.push(hindsight_table(&fields, &judged, how));
+    }
+    let (title, what) = match role {
+        Role::Test => ("Rules, judged", "judged on tasks that no rule was developed on"),
+        _ => ("Rules, developed", "compared on the tasks that they were developed on"),
+    };
+    let text = format!(
+        "{} rules, {what}. A rule sees kernels, residuals and couplings of a prompt, never an \
+         answer. Shares are of what the best number of steps for each single task would gain over \
+         no adaptation.",
+        rules.len()
+    );
+    Ok(Section { title: title.to_owned(), text: vec![text], tables, ..Section::default() })
+}
+
+/// What there is to gain.
+fn kinds_table(fields: &[(Kind, Field<'_>)], how: &str) -> Table {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let row = |(kind, field): &(Kind, Field<'_>)| {
+        vec![
+            kind.to_string(),
+            field.len().to_string(),
+            format!("{:.4}", mean(&field.untouched)),
+            format!("{:.4}", mean(&field.oracle)),
+            field.hindsight.0.to_string(),
+            format!("{:.4}", mean(&field.hindsight.1)),
+            format!("{:.0} %", 100.0 * field.share(&field.hindsight.1)),
+        ]
+    };
+    Table {
+        caption: format!("Tasks and what there is to gain, {how}: mean squared errors"),
+        header: texts([
+            "tasks",
+            "how many",
+            "no adaptation",
+            "oracle T of each task",
+            "best fixed T",
+            "its error",
+            "its share",
+        ]),
+        rows: fields.iter().map(row).collect(),
+    }
+}
+
+fn header(fields: &[(Kind, Field<'_>)]) -> Vec<String> {
+    let kinds = fields.iter().map(|(kind, _)| kind.to_string());
+    std::iter::once("rule".to_owned()).chain(kinds).collect()
+}
+
+/// A row per rule, a cell per kind.
+fn rows(
+    fields: &[(Kind, Field<'_>)],
+    judged: &[(Rule, Vec<Judged>)],
+    cell: impl Fn(&Field<'_>, &Judged) -> String,
+) -> Vec<Vec<String>> {
+    let row = |(rule, each): &(Rule, Vec<Judged>)| {
+        let cells = fields.iter().zip(each).map(|((_, field), judged)| cell(field, judged));
+        std::iter::once(rule.to_string()).chain(cells).collect()
+    };
+    judged.iter().map(row).collect()
+}
+
+fn shares_table(
+    fields: &[(Kind, Field<'_>)],
+    judged: &[(Rule, Vec<Judged>)],
+    how: &str,
+) -> Table {
+    let mut header = header(fields);
+    header.extend(texts(["mean", "least"]));
+    let mut rows = rows(fields, judged, |_, judged| format!("{:.0} %", 100.0 * judged.share));
+    for (row, (_, each)) in rows.iter_mut().zip(judged) {
+        let shares = || each.iter().map(|judged| judged.share);
+        let mean = shares().sum::<f64>() / each.len().max(1) as f64;
+        row.push(format!("{:.0} %", 100.0 * mean));
+        row.push(format!("{:.0} %", 100.0 * shares().fold(f64::INFINITY, f64::min)));
+    }
+    Table { caption: format!("Shares of the oracle's gain, {how}"), header, rows }
+}
+
+fn harm_table(
+    fields: &[(Kind, Field<'_>)],
+    judged: &[(Rule, Vec<Judged>)],
+    how: &str,
+) -> Table {
+    let rows = rows(fields, judged, |field, judged| {
+        format!("{:+.1} %, {:.0} %", 100.0 * judged.harm(field), 100.0 * judged.hurt)
+    });
+    let caption = format!(
+        "What adapting may cost, {how}: the upper end of its 95 % interval as a share of the error \
+         without adaptation (negative: it helps), and on how many tasks it hurts"
+    );
+    Table { caption, header: header(fields), rows }
+}
+
+fn hindsight_table(
+    fields: &[(Kind, Field<'_>)],
+    judged: &[(Rule, Vec<Judged>)],
+    how: &str,
+) -> Table {
+    let rows = rows(fields, judged, |_, judged| {
+        let Paired { difference, low, high, .. } = judged.over_hindsight;
+        format!("{:+.4} [{low:+.4}, {high:+.4}]", difference.mean)
+    });
+    let caption = format!(
+        "Improvement over the best fixed number of steps in hindsight [95 %], {how}; positive: the \
+         rule errs less"
+    );
+    Table { caption, header: header(fields), rows }
+}

@@ -1,0 +1,216 @@
+//! A measured task as rules see it, and the predictions that they choose between.
+//!
+//! In: a [`Record`] with a trace. Out: [`Case`], whose [`Seen`] holds curves over the numbers of
+//! steps, computed once and looked at by every rule. Rules never get the answer.
+
+use super::super::methods::Dynamics;
+use super::super::record::Record;
+use crate::error::Error;
+use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+use fewstep_core::signal::SignalFit;
+use fewstep_core::{Block, Evidence, Geometry, Matrix, Noise, Spectrum, StepSize};
+use fewstep_engine::{LinearPath, Steps};
+
+/// What a rule may look at.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) geometry: Geometry,
+    /// All candidate blocks together.
+    pub(crate) block: Block,
+    pub(crate) spectrum: Spectrum,
+    pub(crate) step: StepSize,
+    /// 0, 1, …, the numbers of steps.
+    pub(crate) horizons: Vec<u32>,
+    /// One value per number of steps.
+    pub(crate) evidence: Vec<f64>,
+    pub(crate) evidence_fixed: Vec<f64>,
+    pub(crate) left_out: LeaveOneOut,
+    pub(crate) signal: SignalFit,
+}
+
+/// A task, what was seen of it, and where steps lead.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// `None` if there is nothing to correct or nothing moves: all predictions are the model's.
+    pub(crate) seen: Option<Seen>,
+    target: f64,
+    steps: Vec<f64>,
+    linear: Vec<f64>,
+}
+
+impl Case {
+    /// A record with a trace of so many steps, if it is one.
+    pub(crate) fn new(record: &Record, longest: u32) -> Result<Option<Self>, Error> {
+        let Some(trace) = &record.trace else { return Ok(None) };
+        let seen = Seen::new(trace.geometry()?, trace.step_scale, longest)?;
+        let mut linear = vec![trace.base; longest as usize + 1];
+        if let Some(seen) = &seen {
+            let steps = Steps::new(seen.step.get(), longest as usize);
+            let path = LinearPath::new(&seen.block, &trace.residuals, &steps)?;
+            for (prediction, change) in linear.iter_mut().zip(path.query_corrections) {
+                *prediction += change;
+            }
+        }
+        Ok(Some(Self { seen, target: record.target, steps: trace.steps.clone(), linear }))
+    }
+
+    /// Predictions after 0, 1, … steps.
+    fn path(&self, dynamics: Dynamics) -> &[f64] {
+        match dynamics {
+            Dynamics::Steps => &self.steps,
+            Dynamics::Linear => &self.linear,
+        }
+    }
+
+    /// Squared errors after 0, 1, … steps.
+    pub(crate) fn errors(&self, dynamics: Dynamics) -> Vec<f64> {
+        self.path(dynamics).iter().map(|found| (found - self.target).powi(2)).collect()
+    }
+
+    /// The squared error of an average over the numbers of steps.
+    pub(crate) fn error(&self, weights: &[f64], dynamics: Dynamics) -> f64 {
+        let found: f64 = weights.iter().zip(self.path(dynamics)).map(|(w, s)| w * s).sum();
+        (found - self.target).powi(2)
+    }
+}
+
+impl Seen {
+    fn new(geometry: Geometry, scale: f64, longest: u32) -> Result<Option<Self>, Error> {
+        let block = geometry.total();
+        let spectrum = Spectrum::of(block.kernel())?;
+        let residuals = geometry.residuals();
+        if spectrum.largest() == 0.0 || residuals.iter().all(|&residual| residual == 0.0) {
+            return Ok(None);
+        }
+        let step = StepSize::fraction(scale, &spectrum)?;
+        let horizons: Vec<u32> = (0..=longest).collect();
+        let curves = Evidence::of(&spectrum, residuals, step)?;
+        let (evidence, evidence_fixed) = (
+            curves.curve(&horizons, Noise::Profiled)?,
+            curves.curve(&horizons, Noise::PlugIn)?,
+        );
+        let coupling = block.query().map(|query| query.coupling.as_slice());
+        let left_out = LeaveOneOut::of(block.kernel(), residuals, step, &horizons, coupling)?;
+        let signal = SignalFit::of(&spectrum, residuals)?;
+        Ok(Some(Self {
+            block,
+            spectrum,
+            step,
+            horizons,
+            evidence,
+            evidence_fixed,
+            left_out,
+            signal,
+            geometry,
+        }))
+    }
+
+    /// How many examples there are.
+    pub(crate) fn examples(&self) -> usize {
+        self.geometry.residuals().len()
+    }
+
+    /// The leave-one-out risk at every number of steps.
+    pub(crate) fn risk(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
+        Ok(self.left_out.risk(averaging)?)
+    }
+
+    /// Squared errors at each example, left out, of an average over the numbers of steps.
+    pub(crate) fn left_out_errors(&self, weights: &[f64]) -> Vec<f64> {
+        let errors: &Matrix = self.left_out.errors();
+        let mut found = vec![0.0; self.examples()];
+        for (horizon, weight) in
+            weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0)
+        {
+            for (found, error) in found.iter_mut().zip(errors.row(horizon)) {
+                *found += weight * error;
+            }
+        }
+        found.into_iter().map(|error| error * error).collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::super::record::{Seen as Kept, Trace};
+    use super::*;
+
+    /// Three examples with different kernels and a query like the first; real predictions begin
+    /// at 0 and move by `slope` per step.
+    pub(crate) fn record(target: f64, slope: f64, longest: u32) -> Record {
+        let trace = Trace {
+            step_scale: 0.1,
+            base: 0.0,
+            residuals: vec![0.5, 0.25, -0.25],
+            blocks: vec![
+                Kept {
+                    kernel: vec![1.0, 0.5, 1.0, 0.0, 0.0, 1.0],
+                    coupling: vec![1.0, 0.5, 0.0],
+                    variance: 1.0,
+                },
+                Kept {
+                    kernel: vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.5],
+                    coupling: vec![1.0, 0.0, 0.0],
+                    variance: 1.0,
+                },
+            ],
+            steps: (0..=longest).map(|step| slope * f64::from(step)).collect(),
+        };
+        Record {
+            task: 0,
+            regime: None,
+            shift: None,
+            target,
+            bayes: None,
+            path: None,
+            heads: vec![],
+            trace: Some(trace),
+        }
+    }
+
+    pub(crate) fn case(target: f64, slope: f64, longest: u32) -> Case {
+        Case::new(&record(target, slope, longest), longest).unwrap().unwrap()
+    }
+
+    impl Case {
+        pub(crate) fn forget_steps(&mut self) {
+            self.steps.clear();
+        }
+    }
+
+    #[test]
+    fn a_case_is_what_was_stored() {
+        let case = case(0.3, 0.1, 2);
+        let seen = case.seen.as_ref().unwrap();
+        assert_eq!(
+            seen.block.kernel().to_rows(),
+            [[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.5]]
+        );
+        assert_eq!(seen.block.query().unwrap().coupling, [2.0, 0.5, 0.0]);
+        // One linear step: ρ k_xᵀ r.
+        let first = seen.step.get() * (2.0 * 0.5 + 0.5 * 0.25);
+        assert!((case.linear[1] - first).abs() < 1e-12 && case.linear[0] == 0.0);
+        let (errors, half) =
+            (case.errors(Dynamics::Steps), case.error(&[0.5, 0.0, 0.5], Dynamics::Steps));
+        assert!((errors[2] - 0.01).abs() < 1e-12 && (half - 0.04).abs() < 1e-12);
+        // Of an average, left-out errors are averaged before they are squared.
+        let (none, two) =
+            (seen.left_out.errors().row(0).to_vec(), seen.left_out.errors().row(2).to_vec());
+        for (found, (a, b)) in
+            seen.left_out_errors(&[0.5, 0.0, 0.5]).iter().zip(none.iter().zip(two))
+        {
+            assert!((found - ((a + b) / 2.0).powi(2)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn where_nothing_moves_there_is_nothing_to_see() {
+        let mut record = record(0.3, 0.0, 2);
+        record.trace.as_mut().unwrap().residuals = vec![0.0; 3];
+        let case = Case::new(&record, 2).unwrap().unwrap();
+        assert!(case.seen.is_none());
+        assert_eq!(case.errors(Dynamics::Linear), [0.09; 3]);
+        record.trace = None;
+        assert!(Case::new(&record, 2).unwrap().is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! Rules on the tasks of one kind: what each gains, what it risks, and against what.
+//!
+//! In: [`Case`]s. Out: [`Judged`] per rule. Gains are shares of what the best number of steps for
+//! each single task would gain over no adaptation: nobody can know it, so a share of 1 is out of
+//! reach; it makes kinds with large and small errors comparable.
+
+use super::super::methods::Dynamics;
+use super::super::statistics::Paired;
+use super::candidates::Rule;
+use super::case::Case;
+use crate::error::Error;
+
+/// The cases of one kind, with what every rule is measured by.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<'a> {
+    cases: Vec<&'a Case>,
+    dynamics: Dynamics,
+    /// Squared errors without adaptation, task by task.
+    pub(crate) untouched: Vec<f64>,
+    /// With the best number of steps for each task.
+    pub(crate) oracle: Vec<f64>,
+    /// The best number of steps for all, and its errors.
+    pub(crate) hindsight: (usize, Vec<f64>),
+}
+
+/// A rule on the tasks of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    /// The share of the oracle's gain.
+    pub(crate) share: f64,
+    /// By how much it errs less than no adaptation.
+    pub(crate) gain: Paired,
+    /// By how much it errs less than the best fixed number of steps.
+    pub(crate) over_hindsight: Paired,
+    /// The share of tasks on which it errs more than no adaptation.
+    pub(crate) hurt: f64,
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn new(cases: &'a [Case], dynamics: Dynamics) -> Self {
+        let cases: Vec<&Case> =
+            cases.iter().filter(|case| !case.errors(dynamics).is_empty()).collect();
+        let errors: Vec<Vec<f64>> = cases.iter().map(|case| case.errors(dynamics)).collect();
+        let longest = errors.iter().map(Vec::len).min().unwrap_or(1);
+        let total = |steps: usize| errors.iter().map(|task| task[steps]).sum::<f64>();
+        let best = (0..longest).min_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap_or(0);
+        let at = |steps: usize| errors.iter().map(|task| task[steps]).collect();
+        let least = |task: &Vec<f64>| task.iter().copied().fold(f64::INFINITY, f64::min);
+        Self {
+            dynamics,
+            untouched: at(0),
+            oracle: errors.iter().map(least).collect(),
+            hindsight: (best, at(best)),
+            cases,
+        }
+    }
+
+    /// How many tasks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.cases.len()
+    }
+
+    /// Squared errors of a rule, task by task.
+    pub(crate) fn errors(&self, rule: Rule) -> Result<Vec<f64>, Error> {
+        let cases = self.cases.iter().zip(&self.untouched);
+        let error = |(case, untouched): (&&Case, &f64)| match &case.seen {
+            Some(seen) => Ok(case.error(&rule.weights(seen)?, self.dynamics)),
+            None => Ok(*untouched),
+        };
+        cases.map(error).collect()
+    }
+
+    /// The share of the oracle's gain that errors like these are.
+    pub(crate) fn share(&self, errors: &[f64]) -> f64 {
+        let sum = |values: &[f64]| values.iter().sum::<f64>();
+        let possible = sum(&self.untouched) - sum(&self.oracle);
+        if possible > 0.0 { (sum(&self.untouched) - sum(errors)) / possible } else { 0.0 }
+    }
+
+    /// Everything about a rule.
+    pub(crate) fn judge(&self, rule: Rule, seed: u64) -> Result<Judged, Error> {
+        let errors = self.errors(rule)?;
+        let count = self.len().max(1) as f64;
+        let worse = errors.iter().zip(&self.untouched).filter(|(error, base)| error > base);
+        Ok(Judged {
+            share: self.share(&errors),
+            gain: Paired::improvement(&self.untouched, &errors, seed),
+            over_hindsight: Paired::improvement(&self.hindsight.1, &errors, seed),
+            hurt: worse.count() as f64 / count,
+        })
+    }
+}
+
+impl Judged {
+    /// The upper end of what it may cost, as a share of the error without adaptation.
+    pub(crate) fn harm(&self, field: &Field<'_>) -> f64 {
+        let error = field.untouched.iter().sum::<f64>() / field.len().max(1) as f64;
+        if error > 0.0 { -self.gain.low / error } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::tests::case;
+    use super::*;
+
+    /// Two tasks whose prediction moves from 0 by a tenth per step; one should stop at 0.2, the
+    /// other at 0.4.
+    #[test]
+    fn gains_are_shares_of_what_the_best_steps_of_each_task_gain() {
+        let cases = [case(0.2, 0.1, 4), case(0.4, 0.1, 4)];
+        let field = Field::new(&cases, Dynamics::Steps);
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(close(field.untouched[0], 0.04) && close(field.untouched[1], 0.16));
+        assert!(field.oracle.iter().all(|&error| close(error, 0.0)));
+        // (0.2 − T/10)² + (0.4 − T/10)² is smallest at 3.
+        assert_eq!(field.hindsight.0, 3);
+        assert!(close(field.share(&field.hindsight.1), 0.9));
+        let two = field.judge(Rule::Fixed(2), 0).unwrap();
+        assert!(close(two.share, 0.8) && close(two.gain.difference.mean, 0.08));
+        assert!(close(two.over_hindsight.difference.mean, -0.01));
+        assert!(close(two.hurt, 0.0) && two.harm(&field) < 0.0);
+        let none = field.judge(Rule::Fixed(0), 0).unwrap();
+        assert!(close(none.share, 0.0) && close(none.harm(&field), 0.0));
+        // Too far for the first: 0.5 instead of 0.2.
+        let five = Field::new(&[case(0.2, 0.1, 6)], Dynamics::Steps).judge(Rule::Fixed(5), 0);
+        let five = five.unwrap();
+        assert!(close(five.hurt, 1.0) && close(five.gain.difference.mean, 0.04 - 0.09));
+    }
+
+    #[test]
+    fn tasks_without_steps_are_judged_by_linear_dynamics_alone() {
+        let mut bare = case(0.2, 0.1, 4);
+        bare.forget_steps();
+        let cases = [bare];
+        assert_eq!(Field::new(&cases, Dynamics::Steps).len(), 0);
+        assert_eq!(Field::new(&cases, Dynamics::Linear).len(), 1);
+    }
+}

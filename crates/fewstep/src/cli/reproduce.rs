@@ -289,14 +289,16 @@ fn again(resumed: bool) -> String {
 fn text(document: &Document) -> String {
     let claims = || document.sections.iter().flat_map(|section| &section.claims);
     let count = |verdict| claims().filter(|claim| claim.verdict == verdict).count();
-    let mut text = document.summary.join("\n");
-    text += &format!(
-        "\nOf {} claims {} held, {} did not, and {} are undecided at this sample size.\n",
-        claims().count(),
-        count(Verdict::Held),
-        count(Verdict::NotHeld),
-        count(Verdict::Undecided)
-    );
+    let mut text = document.summary.join("\n") + "\n";
+    if claims().count() > 0 {
+        text += &format!(
+            "Of {} claims {} held, {} did not, and {} are undecided at this sample size.\n",
+            claims().count(),
+            count(Verdict::Held),
+            count(Verdict::NotHeld),
+            count(Verdict::Undecided)
+        );
+    }
     for section in &document.sections {
         text += &format!("\n{}\n", section.title);
         for table in section.tables.iter().take(1) {

@@ -208,9 +208,14 @@ impl Findings {
     /// What to read first.
     fn summary(&self) -> Vec<String> {
         let tasks: usize = self.parts.iter().map(|(_, lines)| lines.len()).sum();
+        let beyond = self.parts.iter().all(|(part, _)| part.experiment == Experiment::Rules);
+        let what = if beyond {
+            "Rules that decide how far to go, compared"
+        } else {
+            "The experiments of Sec. 9 and App. J again,"
+        };
         let mut summary = vec![format!(
-            "The experiments of Sec. 9 and App. J again, on the model {}: {tasks} tasks, all parts \
-             together.",
+            "{what} on the model {}: {tasks} tasks, all parts together.",
             self.settings.model
         )];
         if self.missing() > 0 {

@@ -68,7 +68,6 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
         if fields.is_empty() {
             continue;
         }
-        tables.push(kinds_table(&fields, how));
         let mut judged = vec![];
         for &rule in rules {
             let each = fields
@@ -78,6 +77,7 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
             judged.push((rule, each.collect::<Result<Vec<_>, _>>()?));
         }
         tables.push(shares_table(&fields, &judged, how));
+        tables.push(kinds_table(&fields, how));
         tables.push(harm_table(&fields, &judged, how));
         tables.push(hindsight_table(&fields, &judged, how));
     }

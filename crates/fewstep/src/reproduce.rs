@@ -42,7 +42,9 @@ pub mod theory;
 pub use kinds::Kind;
 pub use pilot::{PILOT_TASKS, Pilot, SCALES, Trial, USUAL_SCALE};
 pub use plan::{Request, Traces};
-pub use record::{Both, Choice, Failure, Horizons, Line, Method, Path, Record, Seen, Trace};
+pub use record::{
+    Both, Choice, Failure, Horizons, Line, Method, Path, Record, SeenBlock, Trace,
+};
 pub use report::Findings;
 pub use settings::{
     BUDGETS, Choices, DataSource, Experiment, FIXED_HORIZON, Kernel, PAPER_LONGEST, Part,

@@ -244,24 +244,7 @@ impl Kind {
             Self::SentimentFlipped => true,
             _ => rng.uniform() < 0.5,
         };
-        let shown = |positive: bool| usize::from(positive != turned);
-        let drawn = sentences.choose(EXAMPLES + 1, rng);
-        let (asked, examples) = drawn.split_last().expect("eleven sentences were drawn");
-        let example = |(x, positive): &(String, bool)| Example {
-            x: x.clone(),
-            y: texts[shown(*positive)].to_owned(),
-        };
-        let (x, answer) = (asked.0.clone(), shown(asked.1));
-        let label = |index: usize| Label { text: texts[index].to_owned(), value: index as f64 };
-        let task = Task {
-            id: String::new(),
-            template: super::sst2::TEMPLATE.to_owned(),
-            separator: String::new(),
-            labels: vec![label(0), label(1)],
-            examples: examples.iter().map(example).collect(),
-            query: Query { x, y: Some(texts[answer].to_owned()) },
-        };
-        Drawn { task, target: answer as f64, regime: None, shift: None, bayes: None }
+        sentences.labelled(texts, turned, rng)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
-use super::record::{Both, Choice, Horizons, Method, Path, Seen, Trace};
+use super::record::{Both, Choice, Horizons, Method, Path, SeenBlock, Trace};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
 use crate::error::Error;
 use fewstep_core::{
@@ -201,7 +201,7 @@ impl Bench {
             step_scale: self.step_scale,
             base: seen.query_prediction,
             residuals: seen.geometry.residuals().to_vec(),
-            blocks: seen.geometry.blocks().iter().map(Seen::of).collect(),
+            blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
         })
     }

@@ -106,7 +106,7 @@ pub struct Trace {
     /// One per example.
     pub residuals: Vec<f64>,
     /// The candidate blocks, in their order.
-    pub blocks: Vec<Seen>,
+    pub blocks: Vec<SeenBlock>,
     /// Predictions for the query after `0, 1, …` steps in the model with all candidate blocks;
     /// empty if none were taken.
     pub steps: Vec<f64>,
@@ -119,7 +119,7 @@ pub struct Trace {
 /// See [`Bench::trace`](super::measure::Bench::trace).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct SeenBlock {
     /// The lower half of its kernel with the diagonal, row by row.
     pub kernel: Vec<f32>,
     /// One number per example.
@@ -128,7 +128,7 @@ pub struct Seen {
     pub variance: f32,
 }
 
-impl Seen {
+impl SeenBlock {
     /// What is kept of a block; without a query its coupling is 0.
     pub(crate) fn of(block: &Block) -> Self {
         let kernel = block.kernel();

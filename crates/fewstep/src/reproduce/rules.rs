@@ -10,12 +10,12 @@ mod case;
 mod compare;
 
 use super::document::{Section, Table};
-use super::findings::texts;
+use super::findings::{interval, texts};
 use super::kinds::Kind;
 use super::methods::Dynamics;
 use super::record::Record;
 use super::settings::{Part, Role};
-use super::statistics::Paired;
+use crate::assessment::Mean;
 use crate::error::Error;
 use candidates::{FINALISTS, Rule, TRIED};
 use case::Case;
@@ -96,7 +96,7 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
 
 /// What there is to gain.
 fn kinds_table(fields: &[(Kind, Field<'_>)], how: &str) -> Table {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let mean = |values: &[f64]| Mean::of(values).mean;
     let row = |(kind, field): &(Kind, Field<'_>)| {
         vec![
             kind.to_string(),
@@ -178,10 +178,7 @@ fn hindsight_table(
     judged: &[(Rule, Vec<Judged>)],
     how: &str,
 ) -> Table {
-    let rows = rows(fields, judged, |_, judged| {
-        let Paired { difference, low, high, .. } = judged.over_hindsight;
-        format!("{:+.4} [{low:+.4}, {high:+.4}]", difference.mean)
-    });
+    let rows = rows(fields, judged, |_, judged| interval(&judged.over_hindsight));
     let caption = format!(
         "Improvement over the best fixed number of steps in hindsight [95 %], {how}; positive: the \
          rule errs less"

@@ -20,7 +20,7 @@ pub const LARGEST_TABLE: u64 = 1 << 26;
 pub const USUAL_TOKENS: usize = 64;
 
 /// How a sentence is shown (App. J).
-pub(super) const TEMPLATE: &str = "Text: {x} Label: {y}";
+const TEMPLATE: &str = "Text: {x} Label: {y}";
 
 /// Sentences with their labels.
 ///
@@ -127,34 +127,38 @@ impl Sentences {
         &self.source
     }
 
-    /// Draws different sentences, each with whether it is positive; all there are if they are
-    /// fewer.
-    pub(super) fn choose(&self, count: usize, rng: &mut Rng) -> Vec<(String, bool)> {
-        let rows = rng.choose(count.min(self.rows.len()), self.rows.len());
-        rows.into_iter().map(|row| self.rows[row].clone()).collect()
-    }
-
     /// Draws eleven different sentences as a task, by its number.
     #[must_use]
     pub fn draw(&self, seed: u64, number: usize, separator: &str) -> Drawn {
-        let drawn = self.choose(EXAMPLES + 1, &mut rng(seed, Stream::Sentences, number));
-        let text = |positive: bool| if positive { "1" } else { "0" }.to_owned();
-        let label =
-            |positive| Label { text: text(positive), value: f64::from(u8::from(positive)) };
-        let example =
-            |(x, positive): &(String, bool)| Example { x: x.clone(), y: text(*positive) };
-        let (asked, shown) = drawn.split_last().expect("eleven sentences were drawn");
-        let (x, positive) = asked.clone();
-        let task = Task {
-            id: format!("sst2-{seed}-{number}"),
-            template: TEMPLATE.to_owned(),
-            separator: separator.to_owned(),
-            labels: vec![label(false), label(true)],
-            examples: shown.iter().map(example).collect(),
-            query: Query { x, y: Some(text(positive)) },
+        let mut rng = rng(seed, Stream::Sentences, number);
+        let mut drawn = self.labelled(["0", "1"], false, &mut rng);
+        drawn.task.id = format!("sst2-{seed}-{number}");
+        separator.clone_into(&mut drawn.task.separator);
+        drawn
+    }
+
+    /// Draws eleven different sentences as a task without a name, with these labels for negative
+    /// and positive ones, or the other way round.
+    pub(super) fn labelled(&self, texts: [&str; 2], turned: bool, rng: &mut Rng) -> Drawn {
+        let chosen = rng.choose(EXAMPLES + 1, self.rows.len());
+        let shown = |positive: bool| usize::from(positive != turned);
+        let example = |&row: &usize| {
+            let (x, positive) = self.rows[row].clone();
+            Example { x, y: texts[shown(positive)].to_owned() }
         };
-        let target = f64::from(u8::from(positive));
-        Drawn { task, target, regime: None, shift: None, bayes: None }
+        let (asked, others) = chosen.split_last().expect("eleven sentences were drawn");
+        let Example { x, y } = example(asked);
+        let answer = shown(self.rows[*asked].1);
+        let label = |index: usize| Label { text: texts[index].to_owned(), value: index as f64 };
+        let task = Task {
+            id: String::new(),
+            template: TEMPLATE.to_owned(),
+            separator: String::new(),
+            labels: vec![label(0), label(1)],
+            examples: others.iter().map(example).collect(),
+            query: Query { x, y: Some(y) },
+        };
+        Drawn { task, target: answer as f64, regime: None, shift: None, bayes: None }
     }
 }
 

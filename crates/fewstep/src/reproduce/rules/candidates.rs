@@ -4,6 +4,7 @@
 //! weights too. So every rule is judged on the same stored paths, by real steps and by linear ones.
 
 use super::case::Seen;
+use crate::assessment::Mean;
 use crate::error::Error;
 use fewstep_core::best_horizon;
 use fewstep_core::gibbs::GibbsPosterior;
@@ -79,7 +80,7 @@ impl Rule {
                 point(seen.left_out.choose(averaging, gate)?.horizon)
             }
             Self::LeaveOneOutAverage(averaging, power) => {
-                likelihoods(&seen.risk(averaging)?, n, power)
+                likelihoods(&seen.left_out.risk(averaging)?, n, power)
             }
             Self::Filter => {
                 let ratio = seen.signal.noise_to_signal();
@@ -87,16 +88,12 @@ impl Rule {
                 seen.geometric(1.0 / (seen.step.get() * ratio))
             }
             Self::FilterLeaveOneOut => {
-                let filters = MEAN_STEPS.map(|mean| seen.geometric(mean));
-                let risks =
-                    filters.each_ref().map(|filter| mean(&seen.left_out_errors(filter)));
+                let (filters, risks) = seen.filters();
                 let best = (0..risks.len()).min_by(|&a, &b| risks[a].total_cmp(&risks[b]));
                 filters[best.unwrap_or(0)].clone()
             }
             Self::FilterAverage(power) => {
-                let filters = MEAN_STEPS.map(|mean| seen.geometric(mean));
-                let risks =
-                    filters.each_ref().map(|filter| mean(&seen.left_out_errors(filter)));
+                let (filters, risks) = seen.filters();
                 let mut average = vec![0.0; seen.horizons.len()];
                 for (share, filter) in likelihoods(&risks, n, power).iter().zip(&filters) {
                     add(&mut average, *share, filter);
@@ -141,6 +138,13 @@ impl Seen {
         weights
     }
 
+    /// Posterior means with the numbers of steps that are tried, and their leave-one-out risks.
+    fn filters(&self) -> ([Vec<f64>; 12], [f64; 12]) {
+        let filters = MEAN_STEPS.map(|mean| self.geometric(mean));
+        let risks = filters.each_ref().map(|filter| mean(&self.left_out_errors(filter)));
+        (filters, risks)
+    }
+
     /// The number of steps and the share of its correction that predict left-out examples best.
     fn shrunk(&self) -> Vec<f64> {
         let residuals = self.geometry.residuals();
@@ -183,7 +187,7 @@ fn add(total: &mut [f64], share: f64, weights: &[f64]) {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    Mean::of(values).mean
 }
 
 /// Every rule that was tried on the tasks for development.

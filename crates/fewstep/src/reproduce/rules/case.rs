@@ -6,7 +6,7 @@
 use super::super::methods::Dynamics;
 use super::super::record::Record;
 use crate::error::Error;
-use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+use fewstep_core::leave_one_out::LeaveOneOut;
 use fewstep_core::signal::SignalFit;
 use fewstep_core::{Block, Evidence, Geometry, Matrix, Noise, Spectrum, StepSize};
 use fewstep_engine::{LinearPath, Steps};
@@ -110,11 +110,6 @@ impl Seen {
         self.geometry.residuals().len()
     }
 
-    /// The leave-one-out risk at every number of steps.
-    pub(crate) fn risk(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
-        Ok(self.left_out.risk(averaging)?)
-    }
-
     /// Squared errors at each example, left out, of an average over the numbers of steps.
     pub(crate) fn left_out_errors(&self, weights: &[f64]) -> Vec<f64> {
         let errors: &Matrix = self.left_out.errors();
@@ -132,7 +127,7 @@ impl Seen {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::super::record::{Seen as Kept, Trace};
+    use super::super::super::record::{SeenBlock, Trace};
     use super::*;
 
     /// Three examples with different kernels and a query like the first; real predictions begin
@@ -143,12 +138,12 @@ pub(crate) mod tests {
             base: 0.0,
             residuals: vec![0.5, 0.25, -0.25],
             blocks: vec![
-                Kept {
+                SeenBlock {
                     kernel: vec![1.0, 0.5, 1.0, 0.0, 0.0, 1.0],
                     coupling: vec![1.0, 0.5, 0.0],
                     variance: 1.0,
                 },
-                Kept {
+                SeenBlock {
                     kernel: vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.5],
                     coupling: vec![1.0, 0.0, 0.0],
                     variance: 1.0,

@@ -1,12 +1,13 @@
 """One PyTorch process that the benchmark asks to do work: a JSON object per line in, one per line out.
 
     {"model": DIR, "case": FILE, "variant": "plain" | "hugging-face" | "hugging-face-cache" | "expert",
-     "work": "observe" | "steps" | "further", "repeats": N, "numbers": true | false}
+     "work": "observe" | "steps" | "further", "repeats": N, "numbers": true | false, "count": true | false}
     {"product": [M, K, N], "repeats": N}
 
 The work "steps" is observing and then stepping; "further" predicts further queries under the update that
 the steps make, which is made beforehand and not timed. The answer holds the seconds of one repeat, resident
-memory before, its peak and, if asked for, the numbers to compare; or {"error": "..."}. The first line of the
+memory before, its peak and, if asked for, the numbers to compare and how many operations PyTorch counts in
+all products (which makes the time useless); or {"error": "..."}. The first line of the
 input is {"threads": N}; its answer says which PyTorch this is.
 """
 
@@ -20,6 +21,7 @@ import expert
 import hugging_face
 import plain
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 
 def memory(field):
@@ -48,12 +50,20 @@ def timed(call, repeats):
     return found, {"seconds": seconds, "before": before, "peak": memory("VmHWM")}
 
 
+def counted(call):
+    """What a call returns, and how many operations its products take."""
+    with FlopCounterMode(display=False) as counter:
+        found = call()
+    return found, {"seconds": 0.0, "operations": counter.get_total_flops()}
+
+
 class Worker:
     def __init__(self):
         self.models, self.cases, self.experts = {}, {}, {}
 
     def run(self, request):
         repeats = request.get("repeats", 1)
+        measured = counted if request.get("count") else lambda call: timed(call, repeats)
         if "product" in request:
             rows, inner, columns = request["product"]
             left, right = torch.rand(rows, inner), torch.rand(inner, columns)
@@ -64,10 +74,10 @@ class Worker:
             cached = request["variant"] == "hugging-face-cache"
             further = hugging_face.further_cached if cached else hugging_face.further
             with hugging_face.moved(family, case, hugging_face.observe(family, case)[2]):
-                found, answer = timed(lambda: {"predictions": further(family, case)}, repeats)
+                found, answer = measured(lambda: {"predictions": further(family, case)})
         else:
             variant = self.variant(request, family)
-            found, answer = timed(lambda: self.observe_and(request["work"], variant, case), repeats)
+            found, answer = measured(lambda: self.observe_and(request["work"], variant, case))
         if request.get("numbers"):
             answer["numbers"] = {name: tensor.flatten().tolist() for name, tensor in found.items()}
         return answer

@@ -83,10 +83,11 @@ struct Side {
     steps: Vec<f64>,
 }
 
-/// All runs of a work, and how far each way in PyTorch is apart from ours.
+/// All runs of a work, how far each way in PyTorch is apart from ours, and what it takes.
 struct Runs {
     sides: Vec<Side>,
     agreements: Vec<Agreement>,
+    operations: Vec<Option<f64>>,
 }
 
 /// A work, ready for both sides.
@@ -108,7 +109,16 @@ impl Ready<'_> {
             work: self.action.of_worker(),
             repeats,
             numbers,
+            count: false,
         }
+    }
+
+    fn count(&self, variant: Variant) -> Request {
+        let mut request = self.request(variant, 1, false);
+        if let Request::Work { count, .. } = &mut request {
+            *count = true;
+        }
+        request
     }
 }
 
@@ -214,7 +224,7 @@ impl<'a> Bench<'a> {
     fn alternate(&mut self, ready: &Ready<'_>, kind: ModelKind) -> Result<Option<Runs>, Error> {
         let threads = self.settings.threads;
         let quick = self.settings.quick;
-        let (mut sides, mut agreements) = (Vec::new(), Vec::new());
+        let (mut sides, mut agreements, mut operations) = (Vec::new(), Vec::new(), Vec::new());
         for runner in [Runner::Own { threads: 1 }, Runner::Own { threads }] {
             let first = self.run(runner, ready, 1)?;
             sides.push(Side::new(runner, first, quick));
@@ -234,6 +244,11 @@ impl<'a> Bench<'a> {
                 if !side.once || target.is_none_or(|target| least < target) {
                     apart.push(Runner::Apart(variant));
                 }
+                // Counting takes as long as running, and what runs once takes long.
+                operations.push(match side.once {
+                    true => None,
+                    false => pools.together.ask(&ready.count(variant))?.operations,
+                });
                 sides.push(side);
                 pause(quick);
             }
@@ -256,7 +271,7 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        Ok(Some(Runs { sides, agreements }))
+        Ok(Some(Runs { sides, agreements, operations }))
     }
 
     /// Seconds per task, and of its steps by themselves where they are known.
@@ -354,8 +369,8 @@ fn row(ready: &Ready<'_>, formulas: &Formulas, runs: Runs, judged: bool) -> Row 
     };
     let steps = Some(&side(sides, all).steps[..]);
     let steps = steps.filter(|_| *action == Action::Steps).and_then(Spread::of);
-    let targets = work.targets().iter().zip(runs.agreements);
-    let variants = targets.map(|(&(variant, target), agreement)| {
+    let targets = work.targets().iter().zip(runs.agreements).zip(runs.operations);
+    let variants = targets.map(|((&(variant, target), agreement), operations)| {
         let together = spread(sides, Runner::Together(variant), units);
         let ran = sides.iter().any(|side| side.runner == Runner::Apart(variant));
         let apart = ran.then(|| spread(sides, Runner::Apart(variant), units));
@@ -368,7 +383,8 @@ fn row(ready: &Ready<'_>, formulas: &Formulas, runs: Runs, judged: bool) -> Row 
         let ratio = if ran { ratio } else { ratio / threads.unwrap_or(1) as f64 };
         let (variant, target) = (variant.name(), target.filter(|_| judged));
         let reached = target.map(|target| ratio >= target);
-        VariantRow { variant, together, apart, ratio, target, reached, agreement }
+        let operations = operations.map(|count| count / units);
+        VariantRow { variant, together, apart, ratio, operations, target, reached, agreement }
     });
     let one = Runner::Own { threads: 1 };
     let one_thread = spread(sides, one, units);

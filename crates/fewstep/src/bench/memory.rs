@@ -146,6 +146,7 @@ impl Bench<'_> {
             work: "steps",
             repeats: 1,
             numbers: false,
+            count: false,
         };
         worker.ask(&request(first))?;
         let answer = worker.ask(&request(file))?;

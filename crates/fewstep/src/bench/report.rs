@@ -105,6 +105,8 @@ pub(crate) struct VariantRow {
     pub(crate) apart: Option<Spread>,
     /// The better of the two medians against ours.
     pub(crate) ratio: f64,
+    /// Operations per task as PyTorch counts them, unless that takes too long.
+    pub(crate) operations: Option<f64>,
     /// What must be reached, and whether it is.
     pub(crate) target: Option<f64>,
     pub(crate) reached: Option<bool>,

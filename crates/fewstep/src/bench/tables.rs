@@ -136,7 +136,6 @@ pub(super) fn engine(report: &Report) -> Table {
         let target = (!report.quick).then_some(target);
         judged(value, "≥", target, target.map(|target| value >= target))
     };
-    let word = |value: Option<String>| value.unwrap_or_else(|| NOTHING.to_owned());
     for row in &report.rows {
         table.rows.push(vec![
             row.work.clone(),
@@ -153,6 +152,18 @@ pub(super) fn engine(report: &Report) -> Table {
     table
 }
 
+/// Operations of a way in PyTorch, and how many times ours: how much longer it would take if both
+/// did as many in a second.
+fn counts(theirs: Option<f64>, own: f64) -> [String; 2] {
+    let text =
+        |digits: usize, unit: f64| theirs.map(|count| format!("{:.digits$}", count / unit));
+    [word(text(1, 1e9)), word(text(2, own))]
+}
+
+fn word(value: Option<String>) -> String {
+    value.unwrap_or_else(|| NOTHING.to_owned())
+}
+
 /// One process with all threads, and several with one; or memory.
 pub(super) fn settings(report: &Report) -> Table {
     let mut table = Table::new(&[
@@ -161,9 +172,12 @@ pub(super) fn settings(report: &Report) -> Table {
         "one process (quarters, runs)",
         "several processes",
         "against fewstep",
+        "GFLOP",
+        "at equal rates",
     ]);
     for row in &report.rows {
         for variant in &row.variants {
+            let [count, share] = counts(variant.operations, row.operations);
             table.rows.push(vec![
                 row.work.clone(),
                 variant.variant.to_owned(),
@@ -173,6 +187,8 @@ pub(super) fn settings(report: &Report) -> Table {
                     |apart| spread(apart, seconds),
                 ),
                 format!("{:.2}", variant.ratio),
+                count,
+                share,
             ]);
         }
     }
@@ -189,6 +205,8 @@ pub(super) fn settings(report: &Report) -> Table {
                 variant.to_owned(),
                 spread(&peak, bytes),
                 format!("{standing} besides the weights before"),
+                NOTHING.to_owned(),
+                NOTHING.to_owned(),
                 NOTHING.to_owned(),
             ]);
         }
@@ -266,6 +284,12 @@ mod tests {
         table.rows.push(vec!["… + 8".to_owned(), "1 ms".to_owned()]);
         assert_eq!(table.text(), "work   time\n… + 8  1 ms\n");
         assert_eq!(table.markdown(), "| work | time |\n| --- | --- |\n| … + 8 | 1 ms |\n");
+    }
+
+    #[test]
+    fn counts_are_written_beside_what_they_are_of_ours() {
+        assert_eq!(counts(Some(3e9), 2e9), ["3.0", "1.50"]);
+        assert_eq!(counts(None, 2e9), [NOTHING; 2]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) enum Request {
         work: &'static str,
         repeats: usize,
         numbers: bool,
+        /// Count operations instead of taking the time.
+        count: bool,
     },
     /// A product of `[rows, inner]` and `[inner, columns]`.
     Product { product: [usize; 3], repeats: usize },
@@ -42,6 +44,8 @@ pub(super) struct Answer {
     pub(super) peak: Option<u64>,
     #[serde(default)]
     pub(super) numbers: Numbers,
+    /// Of all products, if they were to be counted.
+    pub(super) operations: Option<f64>,
 }
 
 /// Numbers to compare.

@@ -16,7 +16,11 @@ use crate::rng::Rng;
 use crate::rules::{HorizonRule, Rules, Selection};
 use crate::signal::SignalFit;
 use crate::spectrum::{Spectrum, StepSize};
-use crate::subspace;
+use crate::subspace::{self, LeftOut};
+
+/// An average with less weight than this on all steps together is no update: it would cost as much
+/// as any other.
+const LEAST_MOVED: f64 = 0.01;
 
 /// What to do with a prompt, and why.
 ///
@@ -147,9 +151,10 @@ pub struct HowFar {
     /// `ℓ_T` with the noise variance set to `‖r‖²/n`, at every candidate; empty if residuals
     /// are 0.
     pub evidence_fixed: Vec<f64>,
-    /// The Gibbs posterior over the candidates; empty if residuals are 0.
+    /// The weights of the candidates, by left-out errors if that rule chose and else the Gibbs
+    /// posterior; empty if residuals are 0.
     pub posterior: Vec<f64>,
-    /// The leave-one-out risk at every candidate, if that rule chose.
+    /// The leave-one-out risk at every candidate, if a rule by left-out errors chose.
     pub left_out_risk: Vec<f64>,
     /// What is guaranteed for the chosen horizon's evidence (Thm. 7.2), with the fitted signal
     /// and noise in place of the unknown covariance.
@@ -172,7 +177,7 @@ pub struct HowFar {
 pub struct Which {
     /// The rule that chose.
     pub rule: Selection,
-    /// How many blocks were asked for.
+    /// How many blocks were asked for; `leave-one-out` may take fewer.
     pub budget: usize,
     /// Positions of the chosen blocks in the geometry, in the order they were chosen.
     pub selected: Vec<usize>,
@@ -224,6 +229,8 @@ pub enum Update {
     Steps(GradientDescent),
     /// Apply the average over horizons as one update.
     Average(Mixture<GradientDescent>),
+    /// Take gradient steps, and apply the average of where they led after each horizon.
+    AveragedSteps(Mixture<GradientDescent>),
     /// Apply the posterior mean as one update.
     Posterior(Benchmark),
 }
@@ -244,7 +251,7 @@ impl Update {
         match self {
             Self::None => &NoUpdate,
             Self::Steps(filter) => filter,
-            Self::Average(filter) => filter,
+            Self::Average(filter) | Self::AveragedSteps(filter) => filter,
             Self::Posterior(filter) => filter,
         }
     }
@@ -361,6 +368,14 @@ fn choose_blocks(
             let horizon = rules.selection_horizon;
             subspace::greedy_correction(geometry, budget, rules.step_scale, horizon)?.blocks
         }
+        Selection::LeaveOneOut => {
+            let steps = LeftOut {
+                step_scale: rules.step_scale,
+                horizons: &rules.horizons,
+                averaging: rules.leave_one_out,
+            };
+            subspace::greedy_left_out(geometry, budget, &steps)?.blocks
+        }
     };
     let score = |(index, block): (usize, &Block)| BlockScore {
         name: block.name().to_owned(),
@@ -368,7 +383,7 @@ fn choose_blocks(
         query: queries.as_ref().map(|scores| scores[index]),
     };
     let scores = geometry.blocks().iter().enumerate().map(score).collect();
-    Ok(Which { rule: rules.selection, budget: selected.len(), selected, blocks: scores })
+    Ok(Which { rule: rules.selection, budget, selected, blocks: scores })
 }
 
 /// A prompt once its blocks are chosen.
@@ -387,6 +402,8 @@ struct Found {
     at_edge: bool,
     noise_variance: f64,
     left_out_risk: Vec<f64>,
+    /// Over the candidates, if the rule averages by left-out errors.
+    weights: Vec<f64>,
 }
 
 impl Prompt<'_> {
@@ -452,6 +469,9 @@ impl Prompt<'_> {
             how_far.at_edge = found.at_edge;
             how_far.noise_variance = found.noise_variance;
             how_far.left_out_risk = found.left_out_risk;
+            if !found.weights.is_empty() {
+                how_far.posterior = found.weights;
+            }
             how_far.degrees_of_freedom = found.update.degrees_of_freedom(self.spectrum);
             return Ok((found.update, how_far, evidence.gate()));
         }
@@ -467,7 +487,7 @@ impl Prompt<'_> {
         posterior: &GibbsPosterior,
     ) -> Result<Found, Error> {
         let candidates = &rules.horizons;
-        let mut left_out_risk = Vec::new();
+        let (mut left_out_risk, mut weights) = (Vec::new(), Vec::new());
         let choice = match rules.horizon {
             HorizonRule::Fixed(horizon) => HorizonChoice { horizon, index: 0, at_edge: false },
             HorizonRule::Evidence | HorizonRule::Gibbs => {
@@ -479,21 +499,26 @@ impl Prompt<'_> {
                 self.signal.bayes_gap_horizon(self.spectrum, coupling, self.step, candidates)?.1
             }
             HorizonRule::LeaveOneOut => {
-                let coupling = self.block.query().map(|query| query.coupling.as_slice());
-                let left_out = LeaveOneOut::of(
-                    self.block.kernel(),
-                    self.residuals,
-                    self.step,
-                    candidates,
-                    coupling,
-                )?;
+                let left_out = self.left_out(candidates)?;
                 left_out_risk = left_out.risk(rules.leave_one_out)?;
                 left_out.choose(rules.leave_one_out, rules.leave_one_out_gate)?
+            }
+            HorizonRule::LeaveOneOutAverage => {
+                let left_out = self.left_out(candidates)?;
+                left_out_risk = left_out.risk(rules.leave_one_out)?;
+                weights = left_out.posterior(
+                    rules.leave_one_out,
+                    rules.inverse_temperature,
+                    rules.leave_alone_odds,
+                )?;
+                let less: Vec<f64> = weights.iter().map(|weight| -weight).collect();
+                best_horizon(candidates, &less)?
             }
             HorizonRule::BayesFilter => HorizonChoice { horizon: 0, index: 0, at_edge: false },
         };
         let update = match rules.horizon {
             HorizonRule::Gibbs => Update::Average(posterior.average(self.step)),
+            HorizonRule::LeaveOneOutAverage => self.averaged(candidates, &weights)?,
             HorizonRule::BayesFilter if self.signal.signal_variance == 0.0 => Update::None,
             HorizonRule::BayesFilter => Update::Posterior(self.benchmark()?),
             _ if choice.horizon == 0 => Update::None,
@@ -505,7 +530,26 @@ impl Prompt<'_> {
             _ => mean_square(self.residuals),
         };
         let HorizonChoice { horizon, at_edge, .. } = choice;
-        Ok(Found { update, horizon, at_edge, noise_variance, left_out_risk })
+        Ok(Found { update, horizon, at_edge, noise_variance, left_out_risk, weights })
+    }
+
+    /// Every example, predicted from the others after every candidate number of steps.
+    fn left_out(&self, candidates: &[u32]) -> Result<LeaveOneOut, Error> {
+        let coupling = self.block.query().map(|query| query.coupling.as_slice());
+        LeaveOneOut::of(self.block.kernel(), self.residuals, self.step, candidates, coupling)
+    }
+
+    /// The average over horizons, unless nearly all weight is on no step.
+    fn averaged(&self, horizons: &[u32], weights: &[f64]) -> Result<Update, Error> {
+        let parts =
+            || weights.iter().zip(horizons).map(|(&weight, &horizon)| (weight, horizon));
+        let moved: f64 =
+            parts().filter(|(_, horizon)| *horizon > 0).map(|(weight, _)| weight).sum();
+        if moved < LEAST_MOVED {
+            return Ok(Update::None);
+        }
+        let filter = |(weight, horizon)| (weight, GradientDescent { step: self.step, horizon });
+        Ok(Update::AveragedSteps(Mixture::new(parts().map(filter).collect())?))
     }
 
     /// Thm. 7.2 for the horizon with the best evidence at fixed noise, where its covariance

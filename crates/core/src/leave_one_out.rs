@@ -5,7 +5,7 @@
 //! [`LeaveOneOut`], with the risk of every candidate, the choice among them, and an interval
 //! for the query. It takes linear steps in prompt space; no model runs.
 
-use crate::error::{Error, check_fraction, check_not_negative, check_vector};
+use crate::error::{Error, check_fraction, check_not_negative, check_positive, check_vector};
 use crate::evidence::{HorizonChoice, best_horizon};
 use crate::filter::{Filter, GradientDescent};
 use crate::linalg::dot;
@@ -271,6 +271,65 @@ impl LeaveOneOut {
         let improvement = risk[shortest.index] - risk[best.index];
         let error = self.standard_error(shortest.index, best.index, &self.weights(averaging)?);
         Ok(if improvement > gate * error { best } else { shortest })
+    }
+
+    /// How much weight each candidate deserves, by its errors on examples left out.
+    ///
+    /// ```text
+    /// w_T ∝ π_T risk(T)^(−βn),   π_{T_0} = odds · Σ_{T ≠ T_0} π_T,   the other π_T equal
+    /// ```
+    ///
+    /// An average over horizons instead of one of them: with a handful of examples the smallest
+    /// risk is mostly a matter of chance. `T_0` is the shortest candidate, normally 0: before
+    /// anything is seen, leaving the model alone is so many times as likely to be best as all
+    /// steps together. `β = ½` is the likelihood of `n` independent normal errors at their best
+    /// variance; all candidates are compared on the same examples, so more can be told than that.
+    /// Candidates without any error share all weight.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaveOneOut::risk`], and [`Error::OutOfRange`] unless sharpness `β` and odds are
+    /// finite and over 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// // Two copies of one example: a step halves the error of each. Half the error is 2⁴ times
+    /// // as likely, against odds of 4.
+    /// let kernel = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 1.0]])?;
+    /// let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// let dropped = LeaveOneOut::of(&kernel, &[1.0, 1.0], step, &[0, 1], None)?;
+    /// let weights = dropped.posterior(Averaging::Plain, 1.0, 4.0)?;
+    /// assert!((weights[1] - 16.0 / 20.0).abs() < 1e-14);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn posterior(
+        &self,
+        averaging: Averaging,
+        sharpness: f64,
+        odds: f64,
+    ) -> Result<Vec<f64>, Error> {
+        check_positive("sharpness", sharpness)?;
+        check_positive("odds", odds)?;
+        let risk = self.risk(averaging)?;
+        let least = risk.iter().copied().fold(f64::INFINITY, f64::min);
+        let shortest = best_horizon(&self.candidates, &vec![0.0; risk.len()])?.index;
+        let others = (risk.len() - 1).max(1) as f64;
+        let power = -sharpness * self.errors.columns() as f64;
+        let weight = |(candidate, &risk): (usize, &f64)| {
+            let prior = if candidate == shortest { odds * others } else { 1.0 };
+            let likelihood = match least {
+                0.0 => f64::from(u8::from(risk == 0.0)),
+                _ => (risk / least).powf(power),
+            };
+            prior * likelihood
+        };
+        let weights: Vec<f64> = risk.iter().enumerate().map(weight).collect();
+        let sum: f64 = weights.iter().sum();
+        Ok(weights.into_iter().map(|weight| weight / sum).collect())
     }
 
     /// The jackknife+ interval for the query's residual, its label minus the base prediction.

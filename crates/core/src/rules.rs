@@ -18,6 +18,7 @@ use std::str::FromStr;
 /// | `gibbs` | the average over all candidate horizons, weighted by their evidence (Sec. 7) |
 /// | `bayes-gap` | the smallest expected gap to the Bayes prediction at the query (Thm. 5.2) |
 /// | `leave-one-out` | the smallest error on examples left out |
+/// | `leave-one-out-average` | the average over the way of all steps, weighted by these errors |
 /// | `bayes-filter` | no steps: the posterior mean under the fitted signal and noise |
 ///
 /// # Examples
@@ -43,17 +44,20 @@ pub enum HorizonRule {
     BayesGap,
     /// The horizon with the smallest leave-one-out risk.
     LeaveOneOut,
+    /// The average over candidate horizons, weighted by their leave-one-out risk.
+    LeaveOneOutAverage,
     /// The Bayes filter under the fitted signal and noise variances.
     BayesFilter,
 }
 
 /// Every horizon rule but the fixed ones, with its name.
-const HORIZON_RULES: [(&str, HorizonRule); 6] = [
+const HORIZON_RULES: [(&str, HorizonRule); 7] = [
     ("evidence", HorizonRule::Evidence),
     ("evidence-fixed", HorizonRule::EvidenceFixed),
     ("gibbs", HorizonRule::Gibbs),
     ("bayes-gap", HorizonRule::BayesGap),
     ("leave-one-out", HorizonRule::LeaveOneOut),
+    ("leave-one-out-average", HorizonRule::LeaveOneOutAverage),
     ("bayes-filter", HorizonRule::BayesFilter),
 ];
 
@@ -78,7 +82,7 @@ impl FromStr for HorizonRule {
             quantity: "horizon rule",
             found: text.to_owned(),
             allowed: "a number of steps, evidence, evidence-fixed, gibbs, bayes-gap, \
-                      leave-one-out or bayes-filter",
+                      leave-one-out, leave-one-out-average or bayes-filter",
         })
     }
 }
@@ -93,6 +97,7 @@ impl FromStr for HorizonRule {
 /// | `trace-top` | the largest `tr(K_b(K_full + σ²I)⁻¹)` (Sec. 8.2) |
 /// | `trace-bottom` | the smallest of these: a control |
 /// | `random` | a random choice: another control |
+/// | `leave-one-out` | greedy: the block that makes errors on examples left out smallest |
 ///
 /// # Examples
 ///
@@ -117,15 +122,18 @@ pub enum Selection {
     TraceBottom,
     /// Blocks drawn at random.
     Random,
+    /// Greedy by the leave-one-out risk, while it falls.
+    LeaveOneOut,
 }
 
-const SELECTIONS: [(&str, Selection); 6] = [
+const SELECTIONS: [(&str, Selection); 7] = [
     ("all", Selection::All),
     ("query-aware", Selection::QueryAware),
     ("query-score", Selection::QueryScore),
     ("trace-top", Selection::TraceTop),
     ("trace-bottom", Selection::TraceBottom),
     ("random", Selection::Random),
+    ("leave-one-out", Selection::LeaveOneOut),
 ];
 
 impl fmt::Display for Selection {
@@ -143,7 +151,8 @@ impl FromStr for Selection {
         found.map(|(_, rule)| *rule).ok_or_else(|| Error::UnknownName {
             quantity: "selection rule",
             found: text.to_owned(),
-            allowed: "all, query-aware, query-score, trace-top, trace-bottom or random",
+            allowed: "all, query-aware, query-score, trace-top, trace-bottom, random or \
+                      leave-one-out",
         })
     }
 }
@@ -156,11 +165,12 @@ impl FromStr for Selection {
 /// | `horizons` | 0, 1, …, 30 | candidate numbers of steps | ascending, not empty |
 /// | `step_scale` | 0.1 | step size as a fraction of the largest stable one | over 0, under 1 |
 /// | `selection` | `all` | how the blocks are found | [`Selection`] |
-/// | `budget` | none | how many blocks; needed by every selection but `all` | 1 to all |
+/// | `budget` | none | how many blocks; needed by every selection but `all` and `leave-one-out` | 1 to all |
 /// | `selection_horizon` | 8 | steps that `query-aware` looks ahead | any |
-/// | `inverse_temperature` | 1 | how sharply `gibbs` follows the evidence | over 0 |
+/// | `inverse_temperature` | 1 | how sharply averages follow evidence or left-out errors | over 0 |
 /// | `leave_one_out` | trimmed | how left-out errors are averaged | [`Averaging`] |
 /// | `leave_one_out_gate` | 0 | standard errors by which adapting must win | at least 0 |
+/// | `leave_alone_odds` | 5 | how many times as likely as all steps together it is, before anything is seen, that no step is best; for `leave-one-out-average` | over 0 |
 /// | `confidence` | 0.95 | probability with which the PAC-Bayes bound holds | over 0, under 1 |
 /// | `seed` | 0 | of the random selection | any |
 ///
@@ -186,12 +196,14 @@ pub struct Rules {
     pub budget: Option<usize>,
     /// How many steps the greedy rule looks ahead.
     pub selection_horizon: u32,
-    /// `β`: inverse temperature of the Gibbs posterior.
+    /// `β`: how sharply averages follow evidence or left-out errors.
     pub inverse_temperature: f64,
     /// How left-out errors are averaged.
     pub leave_one_out: Averaging,
     /// By how many standard errors adapting must win on left-out examples.
     pub leave_one_out_gate: f64,
+    /// Prior odds of leaving the model alone, for the average by left-out errors.
+    pub leave_alone_odds: f64,
     /// `1 − δ`: probability with which the PAC-Bayes bound holds.
     pub confidence: f64,
     /// Seed of the random selection.
@@ -210,6 +222,7 @@ impl Default for Rules {
             inverse_temperature: 1.0,
             leave_one_out: Averaging::Trimmed,
             leave_one_out_gate: 0.0,
+            leave_alone_odds: 5.0,
             confidence: 0.95,
             seed: 0,
         }
@@ -232,12 +245,13 @@ impl Rules {
         check_fraction("step scale", self.step_scale)?;
         check_positive("inverse temperature", self.inverse_temperature)?;
         check_not_negative("leave-one-out gate", self.leave_one_out_gate)?;
+        check_positive("odds of leaving the model alone", self.leave_alone_odds)?;
         check_fraction("confidence", self.confidence)?;
         match (self.selection, self.budget) {
             (_, Some(budget)) if budget == 0 || budget > blocks => {
                 Err(Error::BudgetOutOfRange { budget, blocks })
             }
-            (Selection::All, _) | (_, Some(_)) => Ok(()),
+            (Selection::All | Selection::LeaveOneOut, _) | (_, Some(_)) => Ok(()),
             (_, None) => Err(Error::BudgetOutOfRange { budget: 0, blocks }),
         }
     }

@@ -35,23 +35,25 @@ fn geometry(seed: u64, noise: f64, with_query: bool) -> Geometry {
     Geometry::new(residuals, blocks).unwrap()
 }
 
-const HORIZON_RULES: [HorizonRule; 7] = [
+const HORIZON_RULES: [HorizonRule; 8] = [
     HorizonRule::Fixed(8),
     HorizonRule::Evidence,
     HorizonRule::EvidenceFixed,
     HorizonRule::Gibbs,
     HorizonRule::BayesGap,
     HorizonRule::LeaveOneOut,
+    HorizonRule::LeaveOneOutAverage,
     HorizonRule::BayesFilter,
 ];
 
-const SELECTIONS: [Selection; 6] = [
+const SELECTIONS: [Selection; 7] = [
     Selection::All,
     Selection::QueryAware,
     Selection::QueryScore,
     Selection::TraceTop,
     Selection::TraceBottom,
     Selection::Random,
+    Selection::LeaveOneOut,
 ];
 
 /// Every pair of rules gives a complete decision whose correction is that of its own update.
@@ -64,7 +66,15 @@ fn every_rule_decides() {
             let rules = Rules { horizon, selection, budget, ..Rules::default() };
             let decision = decide(&geometry, &rules).unwrap();
             let expected = if budget.is_some() { 5 } else { 12 };
-            assert_eq!(decision.which.selected.len(), expected);
+            assert_eq!(decision.which.budget, expected);
+            match selection {
+                // It stops when no block helps any more; the third is the one that explains.
+                Selection::LeaveOneOut => {
+                    assert!(decision.which.selected.len() <= 5);
+                    assert_eq!(decision.which.selected[0], 3);
+                }
+                _ => assert_eq!(decision.which.selected.len(), expected),
+            }
             assert_eq!(decision.which.blocks.len(), 12);
             assert_eq!(decision.how_far.evidence.len(), 31);
             assert_eq!(decision.how_far.evidence_fixed.len(), 31);
@@ -129,6 +139,30 @@ fn horizons_minimise_their_criterion() {
             assert!(decision.when.gate > 1.0);
         }
     }
+}
+
+/// The average by left-out errors moves the query by the weighted mean of what its horizons do; odds
+/// that leave next to nothing for steps leave the model alone.
+#[test]
+fn averages_by_left_out_errors_are_averages() {
+    let geometry = geometry(2, 0.3, true);
+    let by = |horizon, odds| {
+        let rules = Rules { horizon, leave_alone_odds: odds, ..Rules::default() };
+        decide(&geometry, &rules).unwrap()
+    };
+    let average = by(HorizonRule::LeaveOneOutAverage, 5.0);
+    let moved = |decision: &Decision| decision.query.unwrap().correction;
+    let expected: f64 = (0..=30)
+        .map(|horizon| moved(&by(HorizonRule::Fixed(horizon), 5.0)))
+        .zip(&average.how_far.posterior)
+        .map(|(correction, weight)| weight * correction)
+        .sum();
+    assert!((moved(&average) - expected).abs() < 1e-12 * expected.abs());
+    assert!(average.when.adapt && average.how_far.left_out_risk.len() == 31);
+    let share = |decision: &Decision| 1.0 - decision.how_far.posterior[0];
+    let never = by(HorizonRule::LeaveOneOutAverage, 1e12);
+    assert!(share(&never) < 0.01 && never.update == Update::None);
+    assert_eq!(never.when.reason, Reason::RuleAdvisesAgainst);
 }
 
 /// The bound of the report is the evidence of the best horizon plus its slack.
@@ -234,6 +268,12 @@ fn bad_rules_are_refused() {
             Error::OutOfRange { quantity: "inverse temperature", .. }
         ));
     }
+    for leave_alone_odds in [0.0, -1.0, f64::NAN] {
+        assert!(matches!(
+            refuse(Rules { leave_alone_odds, ..Rules::default() }),
+            Error::OutOfRange { quantity: "odds of leaving the model alone", .. }
+        ));
+    }
     assert!(matches!(
         refuse(Rules { confidence: 1.0, ..Rules::default() }),
         Error::OutOfRange { quantity: "confidence", found: 1.0, .. }
@@ -254,8 +294,9 @@ fn names_of_rules() {
         assert_eq!(rule.to_string().parse::<Selection>().unwrap(), rule);
     }
     // The names that flags, reports and Python rely on.
-    let horizons = "8 evidence evidence-fixed gibbs bayes-gap leave-one-out bayes-filter";
-    let selections = "all query-aware query-score trace-top trace-bottom random";
+    let horizons = "8 evidence evidence-fixed gibbs bayes-gap leave-one-out \
+                    leave-one-out-average bayes-filter";
+    let selections = "all query-aware query-score trace-top trace-bottom random leave-one-out";
     assert_eq!(HORIZON_RULES.map(|rule| rule.to_string()).join(" "), horizons);
     assert_eq!(SELECTIONS.map(|rule| rule.to_string()).join(" "), selections);
     for text in ["", "Evidence", "-1", "8.5", "99999999999"] {

@@ -235,6 +235,43 @@ fn add_gradient<R: Real>(
     decrease
 }
 
+/// Takes gradient steps and applies the average of where they led: `θ̄ = Σ_t w_t θ_t`, from numbers
+/// of steps, ascending, with their weights.
+pub(crate) fn average_on<R: Real>(
+    tape: Tape<'_, R>,
+    task: &TokenTask,
+    scales: &[f64],
+    weights: &[(usize, f64)],
+) -> Result<Applied<R>, Error> {
+    let mut tape = tape.of_examples();
+    let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
+    let mut residuals = task.residuals(&base_predictions);
+    let (mut update, mut average) = (tape.zero_update(), tape.zero_update());
+    let (mut scratch, mut taken) = (Vec::new(), 0);
+    for &(horizon, weight) in weights {
+        while taken < horizon {
+            if taken > 0 {
+                let predictions = tape.run_for(Sequences::Examples, &update)?;
+                residuals = task.residuals(&finite(&predictions[..task.examples()], taken)?);
+            }
+            tape.pull_back(&seeds(&residuals))?;
+            add_gradient(&tape, scales, &mut update, &mut scratch);
+            taken += 1;
+        }
+        average.add_scaled(R::of(weight), &update);
+    }
+    let (predictions, query_prediction) = split(finite(tape.run(&average)?, taken)?);
+    let passes = tape.passes();
+    Ok(Applied {
+        predictions,
+        query_prediction,
+        base_predictions,
+        base_query_prediction,
+        update: average,
+        passes,
+    })
+}
+
 /// What one update did.
 ///
 /// # Examples

@@ -115,6 +115,15 @@ impl<R: Real> Update<R> {
         update
     }
 
+    /// Adds so much of another update of the same blocks.
+    pub(crate) fn add_scaled(&mut self, scale: R, other: &Self) {
+        for ((_, sum), (_, part)) in self.blocks.iter_mut().zip(&other.blocks) {
+            for (sum, &part) in sum.iter_mut().zip(part) {
+                *sum += scale * part;
+            }
+        }
+    }
+
     /// The blocks, each with its change as `[in, out]`, row by row; that of a LoRA block is
     /// `[rank, out]`, that of norms their scales and shifts, one after the other: attention's scale
     /// and shift, then the MLP's.

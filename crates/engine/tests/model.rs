@@ -5,7 +5,9 @@
 
 mod support;
 
-use fewstep_core::{Decision, GradientDescent, HorizonRule, Rules, Update as Choice, decide};
+use fewstep_core::{
+    Decision, GradientDescent, HorizonRule, Mixture, Rules, Update as Choice, decide,
+};
 use fewstep_engine::{
     Error, FirstFactor, Lora, Model, Outcome, Steps, Task, Update, descend, memory_plan,
     predict_updated,
@@ -166,6 +168,59 @@ fn other_updates_have_a_linear_prediction_and_no_departures() {
     let expected = [average.icl, average.icl + decision.query.unwrap().correction];
     assert_near(&average.linear_path, &expected, 1e-14, "the decision's own outlook");
     assert_eq!(bits(&average.query_path)[0], average.icl.to_bits());
+}
+
+/// An average over the way of steps is the average of the weights after each number of them, and
+/// predicts what they predict; it stops where hardly any weight is left.
+#[test]
+fn averaged_steps_are_the_average_of_steps() {
+    let model = Model::open(&fixture("gpt2-plain")).unwrap();
+    let task = &tasks()[0];
+    let candidates = blocks("mlp-up@last1", model.config());
+    let seen = model.observe(task, &candidates).unwrap();
+    let by = |horizon, odds| {
+        let horizons = vec![0, 1, 3, 4, 9];
+        let rules = Rules { horizon, horizons, leave_alone_odds: odds, ..Rules::default() };
+        decide(&seen.geometry, &rules).unwrap()
+    };
+    let mut decision = by(HorizonRule::LeaveOneOutAverage, 1.0);
+    let Choice::AveragedSteps(average) = decision.update.clone() else {
+        panic!("{:?}", decision.update);
+    };
+    let step = average.parts()[0].1.step;
+    let mixed = |parts: &[(f64, u32)]| {
+        let parts = parts.iter();
+        Mixture::new(
+            parts
+                .map(|&(weight, horizon)| (weight, GradientDescent { step, horizon }))
+                .collect(),
+        )
+        .unwrap()
+    };
+    // The order of the parts does not matter, and what is far out has too little weight.
+    let (weights, last) = ([(0.3, 4_u32), (0.5, 0), (0.2, 1)], 0.004);
+    let total = 1.0 + last;
+    let parts = [&weights[..], &[(last, 9)]].concat();
+    decision.update = Choice::AveragedSteps(mixed(&parts));
+    let found = model.act(task, &decision).unwrap();
+    let taken = |horizon: u32| {
+        let update = model.act(task, &by(HorizonRule::Fixed(horizon), 1.0)).unwrap().update;
+        update.map(|update| update.blocks()[0].1.to_vec())
+    };
+    let (one, four) = (taken(1).unwrap(), taken(4).unwrap());
+    let expected: Vec<f64> = one
+        .iter()
+        .zip(&four)
+        .map(|(one, four)| (0.2 * f64::from(*one) + (0.3 + last) * f64::from(*four)) / total)
+        .collect();
+    let update = found.update.unwrap();
+    let average: Vec<f64> = update.blocks()[0].1.iter().map(|&x| f64::from(x)).collect();
+    assert_near(&average, &expected, 1e-5, "the average of the weights");
+    assert_eq!(found.passes.backward, 4 * task.examples.len() as u64);
+    let read = model.read(task).unwrap();
+    let again = predict_updated(model.network(), &read, &update).unwrap();
+    assert_near(&[found.adapted], &[*again.last().unwrap()], 1e-6, "its prediction");
+    assert_eq!((found.query_path, found.departures.len()), (vec![found.icl, found.adapted], 0));
 }
 
 /// A decision for a task of another size, or for blocks that the model does not have, is refused.

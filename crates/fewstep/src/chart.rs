@@ -35,7 +35,9 @@ impl Curve {
     pub fn of(how_far: &HowFar) -> Option<Self> {
         let (name, values) = match how_far.rule.as_str() {
             "evidence-fixed" => ("negative log-evidence, fixed noise", &how_far.evidence_fixed),
-            "leave-one-out" => ("error on examples left out", &how_far.left_out_risk),
+            "leave-one-out" | "leave-one-out-average" => {
+                ("error on examples left out", &how_far.left_out_risk)
+            }
             _ => ("negative log-evidence", &how_far.evidence),
         };
         let points = how_far.horizons.iter().copied().zip(values.iter().copied());

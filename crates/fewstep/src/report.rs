@@ -100,7 +100,8 @@ pub struct HowFar {
     pub evidence: Vec<f64>,
     /// `ℓ_T` with the noise variance `‖r‖²/n`, at every candidate.
     pub evidence_fixed: Vec<f64>,
-    /// The Gibbs posterior over the candidates.
+    /// The weights of the candidates: by left-out errors if that rule chose, else the Gibbs
+    /// posterior.
     pub posterior: Vec<f64>,
     /// The leave-one-out risk at every candidate, if that rule chose; in JSON with `--full`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -119,7 +119,7 @@ impl Session {
         }
         let (rule, blocks) = (rules.selection.to_string(), self.blocks.len());
         match (rules.selection, rules.budget) {
-            (Selection::All, None) => {}
+            (Selection::All | Selection::LeaveOneOut, None) => {}
             (_, None) => return Err(Error::NoBudget { rule, blocks }),
             (Selection::All, Some(budget)) => {
                 let remedy = "leave it out, or add --select query-aware";

@@ -130,7 +130,7 @@ fn how_far_line(how_far: &HowFar, adapt: bool, style: Style) -> String {
     let by = if fixed { "as asked".to_owned() } else { format!("by {rule}") };
     let mut text = match rule.as_str() {
         _ if !adapt => format!("0 steps {by}"),
-        "gibbs" => format!(
+        "gibbs" | "leave-one-out-average" => format!(
             "an average over horizons {by}, most weight on {} steps of {size} ({freedom} degrees \
              of freedom)",
             how_far.horizon

@@ -165,6 +165,58 @@ fn design_5_7_choice_passes_the_gate() {
     assert_eq!(dropped.choose(Averaging::Plain, 1e6).unwrap().horizon, 3);
 }
 
+/// Section 5.7: weights are risks to a power, times odds for the shortest candidate, from literal
+/// descent and in logarithms; they follow neither order nor scale of the problem.
+#[test]
+fn design_5_7_weights_follow_left_out_errors() {
+    let candidates = [0, 1, 4, 9];
+    for_prompts(|p| {
+        let (dropped, step) = observe(p, 0.3, &candidates);
+        let n = p.n() as f64;
+        let risk = |horizon: u32| {
+            let error = |i: usize| p.residuals[i] - descend(p, i, step, horizon).0;
+            (0..p.n()).map(|i| error(i).powi(2)).sum::<f64>() / n
+        };
+        let logs: Vec<f64> = candidates.iter().map(|&horizon| risk(horizon).ln()).collect();
+        let found = dropped.posterior(Averaging::Plain, 0.5, 3.0).unwrap();
+        assert_close(found.iter().sum(), 1.0, 1.0, p.n());
+        if logs.iter().any(|log| log.is_infinite()) {
+            // Whatever predicts without error has all the weight.
+            for (weight, log) in found.iter().zip(&logs) {
+                assert!(log.is_infinite() || *weight == 0.0, "{found:?}");
+            }
+            return;
+        }
+        for (place, log) in logs.iter().enumerate().skip(1) {
+            // log w_T/w_0 = −(n/2)(log risk_T − log risk_0) − log(3 · 3).
+            let expected = (-0.5 * n * (log - logs[0])).exp() / 9.0;
+            assert_close(found[place], found[0] * expected, found[place], 100 * p.n());
+        }
+    });
+}
+
+/// Section 5.7: the odds are those of no step against all others together, wherever it stands.
+#[test]
+fn design_5_7_odds_are_against_all_steps_together() {
+    // Examples that share nothing: every candidate errs alike.
+    let kernel = Matrix::identity(2);
+    let step = StepSize::new(0.5, &Spectrum::of(&kernel).unwrap()).unwrap();
+    let dropped = LeaveOneOut::of(&kernel, &[1.0, 1.0], step, &[7, 0, 3], None).unwrap();
+    assert_eq!(dropped.posterior(Averaging::Plain, 1.0, 3.0).unwrap(), [0.125, 0.75, 0.125]);
+    let alone = LeaveOneOut::of(&kernel, &[1.0, 1.0], step, &[4], None).unwrap();
+    assert_eq!(alone.posterior(Averaging::Plain, 1.0, 0.1).unwrap(), [1.0]);
+    let silent = LeaveOneOut::of(&kernel, &[0.0, 0.0], step, &[0, 1], None).unwrap();
+    assert_eq!(silent.posterior(Averaging::Plain, 1.0, 3.0).unwrap(), [0.75, 0.25]);
+    for (sharpness, odds, quantity) in
+        [(0.0, 1.0, "sharpness"), (f64::NAN, 1.0, "sharpness"), (1.0, -1.0, "odds")]
+    {
+        let refused = dropped.posterior(Averaging::Plain, sharpness, odds);
+        assert!(
+            matches!(refused, Err(Error::OutOfRange { quantity: named, .. }) if named == quantity)
+        );
+    }
+}
+
 /// Section 5.5: the interval's ends are the order statistics of Barber et al. (2021), from
 /// literal descent without each example in turn.
 #[test]

@@ -5,6 +5,8 @@ use crate::support::{
     product, shifted, transpose,
 };
 use fewstep_core::design::{LinearGaussian, Prior};
+use fewstep_core::leave_one_out::Averaging;
+use fewstep_core::subspace::LeftOut;
 use fewstep_core::{Block, Error, Geometry, Rng, subspace};
 use std::ops::Range;
 
@@ -372,6 +374,76 @@ fn app_i_greedy_is_the_literal_rule() {
             let first = subspace::greedy_correction(&geometry, 1, 0.3, horizon).unwrap();
             assert_eq!(first.blocks[0], choice.blocks[0]);
         }
+    });
+}
+
+/// The smallest mean squared error on examples left out, by literal steps on the weights of some
+/// blocks without each example in turn.
+fn literal_left_out(prompt: &Prompt, ranges: &[&Range<usize>], horizons: &[u32]) -> f64 {
+    let gather = |row: &[f64]| -> Vec<f64> {
+        ranges.iter().flat_map(|range| row[(*range).clone()].to_vec()).collect()
+    };
+    let features: Vec<Vec<f64>> = prompt.features.iter().map(|row| gather(row)).collect();
+    let largest = largest_eigenvalue(&features);
+    let step = if largest > 0.0 { 0.3 / largest } else { 0.3 };
+    let mut sums = vec![0.0; horizons.len()];
+    for dropped in 0..prompt.n() {
+        let mut theta = vec![0.0; features[0].len()];
+        for taken in 0..=horizons[horizons.len() - 1] {
+            let error = prompt.residuals[dropped] - dot(&features[dropped], &theta);
+            if let Some(place) = horizons.iter().position(|&horizon| horizon == taken) {
+                sums[place] += error * error / prompt.n() as f64;
+            }
+            let left: Vec<f64> = features
+                .iter()
+                .zip(&prompt.residuals)
+                .map(|(row, residual)| residual - dot(row, &theta))
+                .collect();
+            for (i, (row, left)) in features.iter().zip(&left).enumerate() {
+                if i != dropped {
+                    theta.iter_mut().zip(row).for_each(|(t, x)| *t += step * left * x);
+                }
+            }
+        }
+    }
+    sums.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// Beyond the paper: each block taken by left-out errors is the best under literal steps, and none
+/// is left that would make them smaller.
+#[test]
+fn design_5_7_greedy_by_left_out_errors_is_the_literal_rule() {
+    for_prompts(|prompt| {
+        let (ranges, geometry) = cut(prompt);
+        let (n, count) = (prompt.n(), ranges.len());
+        // 6 is under √2 times 5.
+        let steps = LeftOut {
+            step_scale: 0.3,
+            horizons: &[0, 1, 2, 5, 6, 11],
+            averaging: Averaging::Plain,
+        };
+        let choice = subspace::greedy_left_out(&geometry, count, &steps).unwrap();
+        assert!(choice.blocks.len() == choice.risks.len() && !choice.blocks.is_empty());
+        let scale = norm(&prompt.residuals).powi(2);
+        let slack = 1e3 * n as f64 * f64::EPSILON * scale;
+        let with = |current: &[usize], candidate: usize| {
+            let set: Vec<_> = current.iter().chain([&candidate]).map(|&b| &ranges[b]).collect();
+            literal_left_out(prompt, &set, &[0, 1, 2, 5, 11])
+        };
+        for (taken, (&block, &risk)) in choice.blocks.iter().zip(&choice.risks).enumerate() {
+            let current = &choice.blocks[..taken];
+            assert_close(risk, with(current, block), scale, n);
+            for other in (0..count).filter(|b| !current.contains(b)) {
+                assert!(risk <= with(current, other) + slack);
+            }
+            assert!(taken == 0 || risk < choice.risks[taken - 1]);
+        }
+        let last = choice.risks[choice.risks.len() - 1];
+        for other in (0..count).filter(|b| !choice.blocks.contains(b)) {
+            assert!(with(&choice.blocks, other) >= last - slack);
+        }
+        let first = subspace::greedy_left_out(&geometry, 1, &steps).unwrap();
+        assert_eq!(first.blocks, choice.blocks[..1]);
     });
 }
 

@@ -6,12 +6,15 @@ use crate::error::Error;
 use crate::observe::{Observation, TokenTask};
 use crate::passes::PassCount;
 use crate::prepared::Prepared;
-use crate::steps::{Descent, Follow, LinearPath, Steps, filter_on, steps_on};
+use crate::steps::{Descent, Follow, LinearPath, Steps, average_on, filter_on, steps_on};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::update::Update;
 use fewstep_core::drift::{self, Departure, Watch};
-use fewstep_core::{Decision, Filter, GradientDescent, Update as Choice};
+use fewstep_core::{Decision, Filter, GradientDescent, Mixture, Update as Choice};
+
+/// The share of all weight that steps far out must have together to be taken.
+const NOT_WORTH: f64 = 0.01;
 
 /// What carrying out a decision led to.
 ///
@@ -211,8 +214,14 @@ fn carry_out(
             let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;
             Ok(Outcome { linear_path, departures, ..outcome })
         }
-        filter @ (Choice::Average(_) | Choice::Posterior(_)) => {
-            let applied = filter_on(tape, task, filter, &decision.spectrum)?;
+        filter => {
+            let applied = match filter {
+                Choice::AveragedSteps(average) => {
+                    let scales = steps(0).scales(tape.blocks())?;
+                    average_on(tape, task, &scales, &by_steps(average))?
+                }
+                _ => filter_on(tape, task, filter, &decision.spectrum)?,
+            };
             let residuals = task.residuals(&applied.base_predictions);
             let change = linear_change(&residuals, decision)?;
             let (icl, adapted) = (applied.base_query_prediction, applied.query_prediction);
@@ -228,6 +237,27 @@ fn carry_out(
             })
         }
     }
+}
+
+/// Numbers of steps, ascending, with their weights, up to the last that matters: a hundredth of all
+/// weight is not worth the way there, and goes to the last.
+fn by_steps(average: &Mixture<GradientDescent>) -> Vec<(usize, f64)> {
+    let part = |(weight, part): &(f64, GradientDescent)| {
+        (usize::try_from(part.horizon).unwrap_or(usize::MAX), *weight)
+    };
+    let mut weights: Vec<(usize, f64)> = average.parts().iter().map(part).collect();
+    weights.sort_by_key(|(horizon, _)| *horizon);
+    let mut beyond = 0.0;
+    while let [.., _, (_, last)] = weights[..]
+        && beyond + last < NOT_WORTH
+    {
+        beyond += last;
+        weights.pop();
+    }
+    if let Some((_, last)) = weights.last_mut() {
+        *last += beyond;
+    }
+    weights
 }
 
 /// Every real step against the linear picture.

@@ -228,15 +228,15 @@ pub(super) struct Shared {
     /// of what the matrix takes in over the examples [default: random]
     #[arg(long, value_name = "FIRST", help_heading = "Decision")]
     pub(super) lora_first: Option<FirstFactor>,
-    /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom
-    /// or random
+    /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom,
+    /// random or leave-one-out
     #[arg(long, value_name = "RULE", default_value = "all", help_heading = "Decision")]
     pub(super) select: Selection,
-    /// How many blocks are chosen
+    /// How many blocks are chosen; with leave-one-out, how many at most
     #[arg(long, value_name = "K", help_heading = "Decision")]
     pub(super) budget: Option<usize>,
     /// How the number of steps is found: a number, evidence, evidence-fixed, gibbs, bayes-gap,
-    /// leave-one-out or bayes-filter
+    /// leave-one-out, leave-one-out-average or bayes-filter
     #[arg(long, value_name = "RULE", default_value = "evidence", help_heading = "Decision")]
     pub(super) horizon: HorizonRule,
     /// Candidate numbers of steps: A..B, both included, or a list such as 0,1,2,4,8

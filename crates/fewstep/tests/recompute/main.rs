@@ -37,7 +37,7 @@ fn check(reports: &[Value], step_scale: f64) -> Vec<bool> {
     reports.iter().map(check).collect()
 }
 
-const CHOICES: [&str; 13] = [
+const CHOICES: [&str; 16] = [
     "",
     "--horizon evidence-fixed --select trace-top --budget 4",
     "--horizon leave-one-out --select query-score --budget 3",
@@ -50,6 +50,9 @@ const CHOICES: [&str; 13] = [
     "--horizon gibbs --horizons 2,4,30,100",
     "--horizons 0,1,2,4,8,16,64,128 --horizon leave-one-out",
     "--horizons 0..3",
+    "--horizon leave-one-out-average --horizons 0..60",
+    "--horizon leave-one-out-average --select leave-one-out --budget 1 --blocks mlp-up@all",
+    "--horizon leave-one-out --select leave-one-out --blocks value@last1",
     "--horizon 0",
 ];
 

@@ -130,6 +130,63 @@ impl<'r> Prompt<'r> {
         chosen
     }
 
+    /// The trimmed mean of the squared errors on examples left out, at every horizon.
+    pub(crate) fn left_out(&self, kernel: &Rows, size: f64, horizons: &[u64]) -> Vec<f64> {
+        let (n, residuals) = (self.n(), &self.residuals);
+        let most = horizons.iter().copied().max().unwrap();
+        let without = |vector: &[f64], i: usize| -> Vec<f64> {
+            (0..n).filter(|&j| j != i).map(|j| vector[j]).collect()
+        };
+        let errors: Rows = (0..n)
+            .map(|i| {
+                let others = (0..n).filter(|&j| j != i);
+                let rest: Rows = others.map(|j| without(&kernel[j], i)).collect();
+                let (rest, coupling) = (semidefinite(&rest), without(&kernel[i], i));
+                let (_, taken) = steps(&rest, &without(residuals, i), size, most);
+                taken.iter().map(|t| (residuals[i] - dot(&coupling, t)).powi(2)).collect()
+            })
+            .collect();
+        let mean = |&horizon: &u64| {
+            let place = usize::try_from(horizon).unwrap();
+            let mut all: Vec<f64> = errors.iter().map(|e| e[place]).collect();
+            all.sort_by(f64::total_cmp);
+            let kept = if n > 2 { &all[1..n - 1] } else { &all[..] };
+            kept.iter().sum::<f64>() / kept.len() as f64
+        };
+        horizons.iter().map(mean).collect()
+    }
+
+    /// The blocks with which examples left out are predicted best, while that gets better.
+    fn greedy_left_out(&self, budget: usize) -> Vec<usize> {
+        let scale = self.step_scale();
+        let last = self.horizons.last();
+        let mut horizons = vec![self.horizons[0]];
+        for &horizon in &self.horizons[1..] {
+            let before = *horizons.last().unwrap();
+            if horizon * horizon >= 2 * before * before || Some(&horizon) == last {
+                horizons.push(horizon);
+            }
+        }
+        let (mut chosen, mut least) = (Vec::new(), f64::INFINITY);
+        while chosen.len() < budget {
+            let risk = |candidate: usize| {
+                let (kernel, _) = self.sum(&[&chosen[..], &[candidate]].concat());
+                let size = scale / largest_eigenvalue(&kernel);
+                let risks = self.left_out(&kernel, size, &horizons);
+                risks.into_iter().fold(f64::INFINITY, f64::min)
+            };
+            let open = (0..self.names.len()).filter(|index| !chosen.contains(index));
+            let scored = open.map(|index| (index, risk(index)));
+            let (best, found) = scored.reduce(|a, b| if b.1 < a.1 { b } else { a }).unwrap();
+            if found >= least {
+                break;
+            }
+            least = found;
+            chosen.push(best);
+        }
+        chosen
+    }
+
     pub(crate) fn check_which(&self) {
         let which = &self.report["which"];
         let (trace, query) = self.scores();
@@ -151,6 +208,7 @@ impl<'r> Prompt<'r> {
             "trace-bottom" => sorted(&trace, -1.0),
             "query-score" => sorted(&query, 1.0),
             "query-aware" => self.greedy(budget),
+            "leave-one-out" => self.greedy_left_out(budget),
             "random" => draw(which["seed"].as_u64().unwrap(), budget, self.names.len()),
             rule => panic!("{rule} is not checked here"),
         };

@@ -2,7 +2,7 @@
 //!
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
-use super::record::{Both, Choice, Horizons, Method, Path, SeenBlock, Trace};
+use super::record::{Both, Choice, Horizons, Method, Path, SeenBlock, Trace, single};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
 use crate::error::Error;
 use fewstep_core::{
@@ -142,23 +142,27 @@ impl Bench {
     ) -> Result<Walk, Error> {
         let horizon = self.choices.longest as usize;
         let residuals = seen.geometry.residuals();
-        let stay = |value: f64| vec![value; horizon + 1];
         let real = !self.choices.linear_only;
         if far.update == Update::None {
-            let (base, fit) = (stay(seen.query_prediction), stay(mean_square(residuals)));
-            let kept = |path: &Vec<f64>| if real { path.clone() } else { vec![] };
-            return Ok(Walk { steps: kept(&base), fit: kept(&fit), linear: base });
+            let (all, taken) = (horizon + 1, if real { horizon + 1 } else { 0 });
+            return Ok(Walk {
+                steps: vec![seen.query_prediction; taken],
+                linear: vec![seen.query_prediction; all],
+                fit: vec![mean_square(residuals); taken],
+                examples: vec![seen.predictions.clone(); taken],
+            });
         }
         let steps = Steps::new(far.how_far.step_size, horizon);
         let linear = LinearPath::new(&far.block, residuals, &steps)?.query_corrections;
         let linear = linear.iter().map(|change| seen.query_prediction + change).collect();
         if !real {
-            return Ok(Walk { steps: vec![], fit: vec![], linear });
+            return Ok(Walk { steps: vec![], linear, fit: vec![], examples: vec![] });
         }
         let descent = descend(&steps)?;
         let fit = |loss: &f64| 2.0 * loss / residuals.len() as f64;
         let fit = descent.losses.iter().map(fit).collect();
-        Ok(Walk { steps: descent.query_predictions, fit, linear })
+        let (steps, examples) = (descent.query_predictions, descent.predictions);
+        Ok(Walk { steps, linear, fit, examples })
     }
 
     /// The prediction under an update that is applied at once.
@@ -187,7 +191,7 @@ impl Bench {
     /// let choices = Choices { longest: 2, ..Choices::default() };
     /// let bench = Bench::new(&fewstep::builtin()?, &choices, 0.1)?;
     /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task)?;
-    /// assert_eq!((trace.steps.len(), trace.blocks.len()), (3, 48));
+    /// assert_eq!((trace.steps.len(), trace.examples.len(), trace.blocks.len()), (3, 3, 48));
     /// assert_eq!(trace.geometry()?.residuals(), trace.residuals);
     /// # Ok::<(), fewstep::Error>(())
     /// ```
@@ -201,8 +205,11 @@ impl Bench {
             step_scale: self.step_scale,
             base: seen.query_prediction,
             residuals: seen.geometry.residuals().to_vec(),
+            predictions: seen.predictions,
+            labels: range(task),
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
+            examples: walk.examples.iter().map(|all| single(all)).collect(),
         })
     }
 
@@ -323,11 +330,19 @@ struct Walk {
     steps: Vec<f64>,
     linear: Vec<f64>,
     fit: Vec<f64>,
+    /// Predictions for the examples.
+    examples: Vec<Vec<f64>>,
 }
 
 /// The numbers of blocks that there are enough candidates for.
 pub(crate) fn budgets(blocks: usize) -> Vec<usize> {
     BUDGETS.into_iter().filter(|&budget| budget <= blocks).collect()
+}
+
+/// The smallest and the largest value that a label stands for.
+fn range(task: &Task) -> [f64; 2] {
+    let values = || task.labels.iter().map(|label| label.value);
+    [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
 }
 
 fn sorted(mut set: Vec<usize>) -> Vec<usize> {

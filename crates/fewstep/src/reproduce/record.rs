@@ -105,11 +105,17 @@ pub struct Trace {
     pub base: f64,
     /// One per example.
     pub residuals: Vec<f64>,
+    /// The model's own predictions for the examples.
+    pub predictions: Vec<f64>,
+    /// The smallest and the largest value that a label stands for.
+    pub labels: [f64; 2],
     /// The candidate blocks, in their order.
     pub blocks: Vec<SeenBlock>,
     /// Predictions for the query after `0, 1, …` steps in the model with all candidate blocks;
     /// empty if none were taken.
     pub steps: Vec<f64>,
+    /// The same for each example, which steps have seen.
+    pub examples: Vec<Vec<f32>>,
 }
 
 /// What a block does, in single precision, as it was computed.
@@ -137,15 +143,10 @@ impl SeenBlock {
             Some(query) => (query.coupling.clone(), query.variance),
             None => (vec![0.0; kernel.rows()], 0.0),
         };
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "they were computed in as few digits"
-        )]
-        let single = |value: f64| value as f32;
         Self {
-            kernel: lower.map(single).collect(),
-            coupling: coupling.into_iter().map(single).collect(),
-            variance: single(variance),
+            kernel: single(&lower.collect::<Vec<_>>()),
+            coupling: single(&coupling),
+            variance: single(&[variance])[0],
         }
     }
 
@@ -161,6 +162,12 @@ impl SeenBlock {
         let block = Block::new(name, &rows.collect::<Vec<Vec<f64>>>())?;
         Ok(block.with_query(coupling, f64::from(self.variance))?)
     }
+}
+
+/// In single precision, as the model computes.
+#[allow(clippy::cast_possible_truncation, reason = "they were computed in as few digits")]
+pub(crate) fn single(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&value| value as f32).collect()
 }
 
 impl Trace {

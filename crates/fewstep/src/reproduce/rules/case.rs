@@ -137,6 +137,8 @@ pub(crate) mod tests {
             step_scale: 0.1,
             base: 0.0,
             residuals: vec![0.5, 0.25, -0.25],
+            predictions: vec![0.5, 0.0, 0.25],
+            labels: [0.0, 1.0],
             blocks: vec![
                 SeenBlock {
                     kernel: vec![1.0, 0.5, 1.0, 0.0, 0.0, 1.0],
@@ -150,6 +152,7 @@ pub(crate) mod tests {
                 },
             ],
             steps: (0..=longest).map(|step| slope * f64::from(step)).collect(),
+            examples: vec![],
         };
         Record {
             task: 0,

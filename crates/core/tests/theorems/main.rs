@@ -1,7 +1,8 @@
 //! Every numbered statement of the paper, checked by two routes that share nothing.
 //!
-//! One file per section; `cargo test thm_5_2` answers "is it true here?". `PAPER.md` lists
-//! which test checks which statement, and `paper_map` keeps list and code in step.
+//! One file per section, or a folder with a file per question where a section has many;
+//! `cargo test thm_5_2` answers "is it true here?". `PAPER.md` lists which test checks which
+//! statement, and `paper_map` keeps list and code in step.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]

@@ -2,6 +2,9 @@
 
 use fewstep_core::{Matrix, Rng};
 
+/// A matrix, row by row.
+pub(crate) type Rows = Vec<Vec<f64>>;
+
 /// A random prompt: explicit features, query features and residuals.
 pub(crate) struct Prompt {
     /// Printed when a test fails.
@@ -147,6 +150,10 @@ pub(crate) fn product(a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 pub(crate) fn transpose(a: &[Vec<f64>]) -> Vec<Vec<f64>> {
     (0..a.first().map_or(0, Vec::len)).map(|j| a.iter().map(|row| row[j]).collect()).collect()
+}
+
+pub(crate) fn trace(a: &[Vec<f64>]) -> f64 {
+    a.iter().enumerate().map(|(i, row)| row[i]).sum()
 }
 
 /// `weight · a + shift · I`.

@@ -38,6 +38,7 @@ pub mod statistics;
 mod store;
 pub(crate) mod sweep;
 pub mod theory;
+mod ways;
 
 pub use kinds::Kind;
 pub use pilot::{PILOT_TASKS, Pilot, SCALES, Trial, USUAL_SCALE};
@@ -51,3 +52,4 @@ pub use settings::{
     RULES_LONGEST, Role, SWEEP_LONGEST, Settings, Shard,
 };
 pub use store::{Lined, Store, Writer, gather};
+pub use ways::Taken;

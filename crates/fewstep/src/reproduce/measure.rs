@@ -4,6 +4,7 @@
 
 use super::record::{Both, Choice, Horizons, Method, Path, SeenBlock, Trace, single};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
+use super::ways::take;
 use crate::error::Error;
 use fewstep_core::{
     Decision, Evidence, Geometry, HorizonRule, Noise, Rng, Rules, Spectrum, StepSize, Update,
@@ -210,6 +211,7 @@ impl Bench {
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
             examples: walk.examples.iter().map(|all| single(all)).collect(),
+            ways: if self.choices.linear_only { vec![] } else { take(&self.model, task)? },
         })
     }
 

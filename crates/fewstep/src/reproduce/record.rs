@@ -4,6 +4,7 @@
 //! of them later.
 
 use super::digit_shift::{Bayes, Regime};
+use super::ways::Taken;
 use crate::error::Error;
 use fewstep_core::{Block, Geometry};
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,8 @@ pub struct Trace {
     pub steps: Vec<f64>,
     /// The same for each example, which steps have seen.
     pub examples: Vec<Vec<f32>>,
+    /// Where whole decisions led; empty if no steps were taken.
+    pub ways: Vec<Taken>,
 }
 
 /// What a block does, in single precision, as it was computed.

@@ -5,6 +5,7 @@
 
 use super::super::methods::Dynamics;
 use super::super::record::Record;
+use super::super::ways::Taken;
 use crate::error::Error;
 use fewstep_core::leave_one_out::LeaveOneOut;
 use fewstep_core::signal::SignalFit;
@@ -36,6 +37,8 @@ pub(crate) struct Case {
     target: f64,
     steps: Vec<f64>,
     linear: Vec<f64>,
+    /// Where whole decisions led.
+    ways: Vec<Taken>,
 }
 
 impl Case {
@@ -51,7 +54,8 @@ impl Case {
                 *prediction += change;
             }
         }
-        Ok(Some(Self { seen, target: record.target, steps: trace.steps.clone(), linear }))
+        let (steps, ways) = (trace.steps.clone(), trace.ways.clone());
+        Ok(Some(Self { seen, target: record.target, steps, linear, ways }))
     }
 
     /// Predictions after 0, 1, … steps.
@@ -60,6 +64,17 @@ impl Case {
             Dynamics::Steps => &self.steps,
             Dynamics::Linear => &self.linear,
         }
+    }
+
+    /// The names of whole decisions that were carried out.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = &str> {
+        self.ways.iter().map(|taken| taken.way.as_str())
+    }
+
+    /// The squared error of one of them.
+    pub(crate) fn way_error(&self, way: &str) -> Option<f64> {
+        let taken = self.ways.iter().find(|taken| taken.way == way)?;
+        Some((taken.prediction - self.target).powi(2))
     }
 
     /// Squared errors after 0, 1, … steps.
@@ -153,6 +168,13 @@ pub(crate) mod tests {
             ],
             steps: (0..=longest).map(|step| slope * f64::from(step)).collect(),
             examples: vec![],
+            ways: vec![Taken {
+                way: "straight".to_owned(),
+                prediction: 0.25,
+                linear: 0.2,
+                block: "mlp-up.0".to_owned(),
+                horizon: 1,
+            }],
         };
         Record {
             task: 0,

@@ -10,6 +10,9 @@ use super::candidates::Rule;
 use super::case::Case;
 use crate::error::Error;
 
+/// The paper's rule: the best evidence up to thirty steps.
+const PAPER: Rule = Rule::Evidence(30);
+
 /// The cases of one kind, with what every rule is measured by.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
@@ -23,7 +26,7 @@ pub(crate) struct Field<'a> {
     pub(crate) hindsight: (usize, Vec<f64>),
 }
 
-/// A rule on the tasks of one kind.
+/// A rule or a whole decision on the tasks of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     /// The share of the oracle's gain.
@@ -32,6 +35,8 @@ pub(crate) struct Judged {
     pub(crate) gain: Paired,
     /// By how much it errs less than the best fixed number of steps.
     pub(crate) over_hindsight: Paired,
+    /// By how much it errs less than the paper's rule.
+    pub(crate) over_paper: Paired,
     /// The share of tasks on which it errs more than no adaptation.
     pub(crate) hurt: f64,
 }
@@ -77,15 +82,31 @@ impl<'a> Field<'a> {
         if possible > 0.0 { (sum(&self.untouched) - sum(errors)) / possible } else { 0.0 }
     }
 
-    /// Everything about a rule.
-    pub(crate) fn judge(&self, rule: Rule, seed: u64) -> Result<Judged, Error> {
-        let errors = self.errors(rule)?;
+    /// The names of whole decisions that were carried out for all tasks.
+    pub(crate) fn ways(&self) -> Vec<String> {
+        let Some(first) = self.cases.first().filter(|_| self.dynamics == Dynamics::Steps)
+        else {
+            return vec![];
+        };
+        let all = |way: &&str| self.cases.iter().all(|case| case.way_error(way).is_some());
+        first.ways().filter(all).map(str::to_owned).collect()
+    }
+
+    /// Squared errors of one of them, task by task.
+    pub(crate) fn way_errors(&self, way: &str) -> Vec<f64> {
+        self.cases.iter().filter_map(|case| case.way_error(way)).collect()
+    }
+
+    /// Everything about errors like these.
+    pub(crate) fn judge(&self, errors: &[f64], seed: u64) -> Result<Judged, Error> {
+        let paper = self.errors(PAPER)?;
         let count = self.len().max(1) as f64;
         let worse = errors.iter().zip(&self.untouched).filter(|(error, base)| error > base);
         Ok(Judged {
-            share: self.share(&errors),
-            gain: Paired::improvement(&self.untouched, &errors, seed),
-            over_hindsight: Paired::improvement(&self.hindsight.1, &errors, seed),
+            share: self.share(errors),
+            gain: Paired::improvement(&self.untouched, errors, seed),
+            over_hindsight: Paired::improvement(&self.hindsight.1, errors, seed),
+            over_paper: Paired::improvement(&paper, errors, seed),
             hurt: worse.count() as f64 / count,
         })
     }
@@ -116,16 +137,35 @@ mod tests {
         // (0.2 − T/10)² + (0.4 − T/10)² is smallest at 3.
         assert_eq!(field.hindsight.0, 3);
         assert!(close(field.share(&field.hindsight.1), 0.9));
-        let two = field.judge(Rule::Fixed(2), 0).unwrap();
+        let judge =
+            |field: &Field<'_>, rule| field.judge(&field.errors(rule).unwrap(), 0).unwrap();
+        let two = judge(&field, Rule::Fixed(2));
         assert!(close(two.share, 0.8) && close(two.gain.difference.mean, 0.08));
         assert!(close(two.over_hindsight.difference.mean, -0.01));
         assert!(close(two.hurt, 0.0) && two.harm(&field) < 0.0);
-        let none = field.judge(Rule::Fixed(0), 0).unwrap();
+        let none = judge(&field, Rule::Fixed(0));
         assert!(close(none.share, 0.0) && close(none.harm(&field), 0.0));
         // Too far for the first: 0.5 instead of 0.2.
-        let five = Field::new(&[case(0.2, 0.1, 6)], Dynamics::Steps).judge(Rule::Fixed(5), 0);
-        let five = five.unwrap();
+        let one = [case(0.2, 0.1, 6)];
+        let five = judge(&Field::new(&one, Dynamics::Steps), Rule::Fixed(5));
         assert!(close(five.hurt, 1.0) && close(five.gain.difference.mean, 0.04 - 0.09));
+    }
+
+    /// A decision that led to 0.25 errs by 0.05² and 0.15²; the paper's rule as its own steps do.
+    #[test]
+    fn whole_decisions_are_judged_beside_rules() {
+        let cases = [case(0.2, 0.1, 4), case(0.4, 0.1, 4)];
+        let field = Field::new(&cases, Dynamics::Steps);
+        assert_eq!(field.ways(), ["straight"]);
+        assert!(Field::new(&cases, Dynamics::Linear).ways().is_empty());
+        let errors = field.way_errors("straight");
+        assert!((errors[0] - 0.0025).abs() < 1e-12 && (errors[1] - 0.0225).abs() < 1e-12);
+        let (judged, paper) = (field.judge(&errors, 0).unwrap(), field.errors(PAPER).unwrap());
+        let mean = |errors: &[f64]| errors.iter().sum::<f64>() / 2.0;
+        let over = judged.over_paper.difference.mean;
+        assert!((over - (mean(&paper) - 0.0125)).abs() < 1e-12, "{paper:?}");
+        let own = field.judge(&paper, 0).unwrap().over_paper.difference.mean;
+        assert!(own.abs() < 1e-15 && over.abs() > 1e-3);
     }
 
     #[test]

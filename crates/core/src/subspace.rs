@@ -569,8 +569,16 @@ impl<'a> Trial<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Trial;
+    use super::{Trial, thinned};
     use crate::{Block, Geometry, Rng};
+
+    #[test]
+    fn fewer_horizons_are_as_far_apart_as_said() {
+        let all: Vec<u32> = (0..=30).collect();
+        assert_eq!(thinned(&all), [0, 1, 2, 3, 5, 8, 12, 17, 25, 30]);
+        assert_eq!(thinned(&[4, 5, 6]), [4, 6]);
+        assert!(thinned(&[]).is_empty());
+    }
 
     /// Stepping and decomposing predict the same correction, on either side of the border
     /// between them.

@@ -207,6 +207,12 @@ fn design_5_7_odds_are_against_all_steps_together() {
     assert_eq!(alone.posterior(Averaging::Plain, 1.0, 0.1).unwrap(), [1.0]);
     let silent = LeaveOneOut::of(&kernel, &[0.0, 0.0], step, &[0, 1], None).unwrap();
     assert_eq!(silent.posterior(Averaging::Plain, 1.0, 3.0).unwrap(), [0.75, 0.25]);
+    // Most examples are right already, and a step on the third moves them away: by their median no
+    // error is left without a step, which has all weight.
+    let alike = matrix(&vec![vec![1.0; 3]; 3]);
+    let step = StepSize::new(0.1, &Spectrum::of(&alike).unwrap()).unwrap();
+    let outlier = LeaveOneOut::of(&alike, &[0.0, 0.0, 1.0], step, &[0, 1], None).unwrap();
+    assert_eq!(outlier.posterior(Averaging::Median, 1.0, 0.1).unwrap(), [1.0, 0.0]);
     for (sharpness, odds, quantity) in
         [(0.0, 1.0, "sharpness"), (f64::NAN, 1.0, "sharpness"), (1.0, -1.0, "odds")]
     {

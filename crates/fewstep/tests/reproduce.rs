@@ -261,13 +261,20 @@ fn an_interrupt_keeps_what_is_measured_and_says_how_to_go_on() {
 fn rules_are_compared_on_stored_tasks_of_every_kind() {
     let place = Place::new();
     let flags = ["rules", "--tasks", "3", "--seeds", "2", "--longest", "4"];
-    let flags = [&flags[..], &["--kinds", "swap,shift-length"]].concat();
+    let flags = [&flags[..], &["--kinds", "swap,shift-near"]].concat();
     let (first, test) = (place.at("development"), place.at("test"));
     let output = reproduce(&first, &flags);
     done(&output);
     done(&reproduce(&test, &[&flags[..], &["--split", "test"]].concat()));
     let text = printed(&output);
-    for part in ["Rules, developed", "26 rules", "swap", "average by leave-one-out, plain"] {
+    for part in [
+        "Rules, developed",
+        "26 rules",
+        "4 whole decisions",
+        "swap",
+        "average by leave-one-out, plain",
+        "decision: one MLP, careful average",
+    ] {
         assert!(
             text.contains(part) || read(&first, "report.md").contains(part),
             "{part}: {text}"

@@ -56,7 +56,7 @@ fn by_kind(parts: &[(&Part, Vec<Record>)], role: &Role) -> Result<ByKind, Error>
 }
 
 fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error> {
-    let mut tables = vec![];
+    let (mut tables, mut decisions) = (vec![], 0);
     for (dynamics, how) in [
         (Dynamics::Steps, "gradient steps in the model"),
         (Dynamics::Linear, "linear dynamics"),
@@ -70,6 +70,7 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
             continue;
         }
         let judged = judge_all(&fields, rules)?;
+        decisions = decisions.max(judged.len() - rules.len());
         tables.push(shares_table(&fields, &judged, how));
         tables.push(kinds_table(&fields, how));
         tables.push(harm_table(&fields, &judged, how));
@@ -90,13 +91,19 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
         Role::Test => ("Rules, judged", "judged on tasks that no rule was developed on"),
         _ => ("Rules, developed", "compared on the tasks that they were developed on"),
     };
-    let text = format!(
+    let mut text = format!(
         "{} rules, {what}. A rule sees kernels, residuals and couplings of a prompt, never an \
          answer. Shares are of what the best number of steps for each single task would gain over \
-         no adaptation, with the candidate blocks of these settings; a decision about blocks can do \
-         better than that. Decisions were carried out in the model, each with blocks of its own.",
+         no adaptation.",
         rules.len()
     );
+    if decisions > 0 {
+        text += &format!(
+            " Beside them {decisions} whole decisions, carried out in the model, each with blocks \
+             of its own, so that they can gain more than any number of steps with the candidate \
+             blocks of these settings."
+        );
+    }
     Ok(Section { title: title.to_owned(), text: vec![text], tables, ..Section::default() })
 }
 

@@ -297,13 +297,13 @@ impl LeaveOneOut {
     /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
     /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
     ///
-    /// // Two copies of one example: a step halves the error of each. Half the error is 2⁴ times
-    /// // as likely, against odds of 4.
+    /// // Two copies of one example: a step leaves ¾ of the error of each, which is (16/9)² times as
+    /// // likely, against odds of 4.
     /// let kernel = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 1.0]])?;
-    /// let step = StepSize::new(0.5, &Spectrum::of(&kernel)?)?;
+    /// let step = StepSize::new(0.25, &Spectrum::of(&kernel)?)?;
     /// let dropped = LeaveOneOut::of(&kernel, &[1.0, 1.0], step, &[0, 1], None)?;
     /// let weights = dropped.posterior(Averaging::Plain, 1.0, 4.0)?;
-    /// assert!((weights[1] - 16.0 / 20.0).abs() < 1e-14);
+    /// assert!((weights[1] - 256.0 / (4.0 * 81.0 + 256.0)).abs() < 1e-14);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn posterior(

@@ -9,7 +9,7 @@ use crate::evidence::{Evidence, HorizonChoice, Noise, best_horizon};
 use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};
 use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
-use crate::leave_one_out::LeaveOneOut;
+use crate::leave_one_out::{Interval, LeaveOneOut};
 use crate::pac_bayes::{Bound, EvidenceFamily, PacBayes, Reference};
 use crate::risk::{self, Benchmark};
 use crate::rng::Rng;
@@ -279,6 +279,10 @@ pub struct QueryOutlook {
     /// Standard deviation of the ideal correction given the residuals, under the fitted signal
     /// and noise.
     pub standard_deviation: f64,
+    /// Where the query's residual is meant to lie, by left-out examples (jackknife+), if a rule by
+    /// left-out errors chose. Blocks and horizon were chosen from the same examples, which the
+    /// theorem does not allow for: how often it holds is for measurements to say.
+    pub interval: Option<Interval>,
 }
 
 /// Decides when, how far and in which blocks to adapt.
@@ -323,7 +327,7 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     let signal = SignalFit::of(&spectrum, residuals)?;
 
     let prompt = Prompt { residuals, block: &block, spectrum: &spectrum, step, signal };
-    let (update, how_far, gate) = prompt.choose_horizon(rules)?;
+    let (update, how_far, gate, interval) = prompt.choose_horizon(rules)?;
     let (gap_icl, gap_adapted) = prompt.gaps(&update)?;
     let adapt = update != Update::None;
     let reason = match prompt.nothing_to_do() {
@@ -331,7 +335,7 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
         None if adapt => Reason::RuleAsksForIt,
         None => Reason::RuleAdvisesAgainst,
     };
-    let query = prompt.outlook(&update)?;
+    let query = prompt.outlook(&update, interval)?;
     let when = When { adapt, reason, gate, gap_icl, gap_adapted };
     Ok(Decision { when, how_far, which, update, block, spectrum, signal, query })
 }
@@ -404,7 +408,11 @@ struct Found {
     left_out_risk: Vec<f64>,
     /// Over the candidates, if the rule averages by left-out errors.
     weights: Vec<f64>,
+    interval: Option<Interval>,
 }
+
+/// The update, the numbers behind it, the gate, and an interval for the query.
+type Chosen = (Update, HowFar, f64, Option<Interval>);
 
 impl Prompt<'_> {
     /// Why no rule needs to be asked, if so.
@@ -431,8 +439,8 @@ impl Prompt<'_> {
         Ok(&query.coupling)
     }
 
-    /// The update, the numbers behind it, and the gate.
-    fn choose_horizon(&self, rules: &Rules) -> Result<(Update, HowFar, f64), Error> {
+    /// The update, the numbers behind it, the gate, and an interval for the query.
+    fn choose_horizon(&self, rules: &Rules) -> Result<Chosen, Error> {
         if rules.horizon == HorizonRule::BayesGap {
             self.coupling("the horizon rule bayes-gap")?;
         }
@@ -450,7 +458,7 @@ impl Prompt<'_> {
             pac_bayes: None,
         };
         if self.nothing_to_do() == Some(Reason::NothingToCorrect) {
-            return Ok((Update::None, how_far, 0.0));
+            return Ok((Update::None, how_far, 0.0, None));
         }
         let evidence = Evidence::of(self.spectrum, self.residuals, self.step)?;
         how_far.evidence = evidence.curve(&rules.horizons, Noise::Profiled)?;
@@ -473,9 +481,9 @@ impl Prompt<'_> {
                 how_far.posterior = found.weights;
             }
             how_far.degrees_of_freedom = found.update.degrees_of_freedom(self.spectrum);
-            return Ok((found.update, how_far, evidence.gate()));
+            return Ok((found.update, how_far, evidence.gate(), found.interval));
         }
-        Ok((Update::None, how_far, evidence.gate()))
+        Ok((Update::None, how_far, evidence.gate(), None))
     }
 
     /// Asks the rule.
@@ -487,7 +495,7 @@ impl Prompt<'_> {
         posterior: &GibbsPosterior,
     ) -> Result<Found, Error> {
         let candidates = &rules.horizons;
-        let (mut left_out_risk, mut weights) = (Vec::new(), Vec::new());
+        let (mut left_out_risk, mut weights, mut interval) = (Vec::new(), Vec::new(), None);
         let choice = match rules.horizon {
             HorizonRule::Fixed(horizon) => HorizonChoice { horizon, index: 0, at_edge: false },
             HorizonRule::Evidence | HorizonRule::Gibbs => {
@@ -501,7 +509,11 @@ impl Prompt<'_> {
             HorizonRule::LeaveOneOut => {
                 let left_out = self.left_out(candidates)?;
                 left_out_risk = left_out.risk(rules.leave_one_out)?;
-                left_out.choose(rules.leave_one_out, rules.leave_one_out_gate)?
+                let choice = left_out.choose(rules.leave_one_out, rules.leave_one_out_gate)?;
+                if self.block.query().is_some() {
+                    interval = Some(left_out.interval(choice.index, rules.coverage)?);
+                }
+                choice
             }
             HorizonRule::LeaveOneOutAverage => {
                 let left_out = self.left_out(candidates)?;
@@ -511,6 +523,9 @@ impl Prompt<'_> {
                     rules.inverse_temperature,
                     rules.leave_alone_odds,
                 )?;
+                if self.block.query().is_some() {
+                    interval = Some(left_out.interval_of_average(&weights, rules.coverage)?);
+                }
                 let less: Vec<f64> = weights.iter().map(|weight| -weight).collect();
                 best_horizon(candidates, &less)?
             }
@@ -530,7 +545,7 @@ impl Prompt<'_> {
             _ => mean_square(self.residuals),
         };
         let HorizonChoice { horizon, at_edge, .. } = choice;
-        Ok(Found { update, horizon, at_edge, noise_variance, left_out_risk, weights })
+        Ok(Found { update, horizon, at_edge, noise_variance, left_out_risk, weights, interval })
     }
 
     /// Every example, predicted from the others after every candidate number of steps.
@@ -584,8 +599,12 @@ impl Prompt<'_> {
         Ok((benefit.gap_icl, benefit.gap_adapted))
     }
 
-    /// The correction at the query and its error bar.
-    fn outlook(&self, update: &Update) -> Result<Option<QueryOutlook>, Error> {
+    /// The correction at the query and its error bars.
+    fn outlook(
+        &self,
+        update: &Update,
+        interval: Option<Interval>,
+    ) -> Result<Option<QueryOutlook>, Error> {
         let Some(query) = self.block.query() else { return Ok(None) };
         let benchmark = self.benchmark()?;
         let variance = risk::query_posterior_variance(
@@ -601,6 +620,7 @@ impl Prompt<'_> {
                 self.residuals,
             )?,
             standard_deviation: variance.sqrt(),
+            interval,
         }))
     }
 }

@@ -366,9 +366,6 @@ impl LeaveOneOut {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn interval(&self, candidate: usize, coverage: f64) -> Result<Interval, Error> {
-        let query =
-            self.query.as_ref().ok_or(Error::NoQuery { quantity: "a jackknife+ interval" })?;
-        check_fraction("coverage", coverage)?;
         if candidate >= self.candidates.len() {
             return Err(Error::OutOfRange {
                 quantity: "position of the candidate",
@@ -376,10 +373,47 @@ impl LeaveOneOut {
                 allowed: "below the number of candidates",
             });
         }
+        let mut weights = vec![0.0; self.candidates.len()];
+        weights[candidate] = 1.0;
+        self.interval_of_average(&weights, coverage)
+    }
+
+    /// The same interval for an average over the candidates, such as
+    /// [`LeaveOneOut::posterior`]'s: without each example in turn the average is taken with the
+    /// same weights.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaveOneOut::interval`], and [`Error::SizeMismatch`] or [`Error::NotFinite`] for
+    /// weights that do not fit the candidates.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Interval, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// // Two copies of one example, and the query a third: half a step of a quarter.
+    /// let kernel = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 1.0]])?;
+    /// let step = StepSize::new(0.25, &Spectrum::of(&kernel)?)?;
+    /// let dropped = LeaveOneOut::of(&kernel, &[1.0, 1.0], step, &[0, 1], Some(&[1.0, 1.0]))?;
+    /// let half = dropped.interval_of_average(&[0.5, 0.5], 0.5)?;
+    /// assert_eq!(half, Interval { lower: 0.125 - 0.875, upper: 0.125 + 0.875 });
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn interval_of_average(
+        &self,
+        weights: &[f64],
+        coverage: f64,
+    ) -> Result<Interval, Error> {
+        let query =
+            self.query.as_ref().ok_or(Error::NoQuery { quantity: "a jackknife+ interval" })?;
+        check_fraction("coverage", coverage)?;
+        check_vector("weights", weights, self.candidates.len())?;
         let (corrections, errors) =
-            (query.corrections.row(candidate), self.errors.row(candidate));
+            (averaged(&query.corrections, weights), averaged(&self.errors, weights));
         let sorted = |sign: f64| {
-            let ends = corrections.iter().zip(errors);
+            let ends = corrections.iter().zip(&errors);
             let mut ends: Vec<f64> = ends.map(|(h, error)| h + sign * error.abs()).collect();
             ends.sort_by(f64::total_cmp);
             ends
@@ -422,6 +456,17 @@ impl LeaveOneOut {
 fn reaches(rank: usize, coverage: f64, n: usize) -> bool {
     let needed = coverage * (n as f64 + 1.0);
     rank as f64 >= needed * (1.0 - 4.0 * f64::EPSILON)
+}
+
+/// The average of a matrix's rows; rows without weight are passed over.
+fn averaged(rows: &Matrix, weights: &[f64]) -> Vec<f64> {
+    let mut average = vec![0.0; rows.columns()];
+    for (row, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+        for (sum, value) in average.iter_mut().zip(rows.row(row)) {
+            *sum += weight * value;
+        }
+    }
+    average
 }
 
 /// A vector without one entry.

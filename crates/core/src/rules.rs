@@ -171,6 +171,7 @@ impl FromStr for Selection {
 /// | `leave_one_out` | trimmed | how left-out errors are averaged | [`Averaging`] |
 /// | `leave_one_out_gate` | 0 | standard errors by which adapting must win | at least 0 |
 /// | `leave_alone_odds` | 5 | how many times as likely as all steps together it is, before anything is seen, that no step is best; for `leave-one-out-average` | over 0 |
+/// | `coverage` | 0.8 | how often the interval for the query's answer is meant to hold it | over 0, under 1 |
 /// | `confidence` | 0.95 | probability with which the PAC-Bayes bound holds | over 0, under 1 |
 /// | `seed` | 0 | of the random selection | any |
 ///
@@ -204,6 +205,8 @@ pub struct Rules {
     pub leave_one_out_gate: f64,
     /// Prior odds of leaving the model alone, for the average by left-out errors.
     pub leave_alone_odds: f64,
+    /// `1 − α`: how often the interval for the query's answer is meant to hold it.
+    pub coverage: f64,
     /// `1 − δ`: probability with which the PAC-Bayes bound holds.
     pub confidence: f64,
     /// Seed of the random selection.
@@ -223,6 +226,7 @@ impl Default for Rules {
             leave_one_out: Averaging::Trimmed,
             leave_one_out_gate: 0.0,
             leave_alone_odds: 5.0,
+            coverage: 0.8,
             confidence: 0.95,
             seed: 0,
         }
@@ -246,6 +250,7 @@ impl Rules {
         check_positive("inverse temperature", self.inverse_temperature)?;
         check_not_negative("leave-one-out gate", self.leave_one_out_gate)?;
         check_positive("odds of leaving the model alone", self.leave_alone_odds)?;
+        check_fraction("coverage", self.coverage)?;
         check_fraction("confidence", self.confidence)?;
         match (self.selection, self.budget) {
             (_, Some(budget)) if budget == 0 || budget > blocks => {

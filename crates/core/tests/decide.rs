@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 #![allow(clippy::float_cmp, reason = "the same computation must give the same bits")]
 
-use fewstep_core::leave_one_out::Averaging;
+use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
 use fewstep_core::{
     Block, Decision, Error, Evidence, Filter, Geometry, GradientDescent, HorizonRule, Matrix,
     Reason, Rng, Rules, Selection, Spectrum, StepSize, Update, decide,
@@ -159,6 +159,20 @@ fn averages_by_left_out_errors_are_averages() {
         .sum();
     assert!((moved(&average) - expected).abs() < 1e-12 * expected.abs());
     assert!(average.when.adapt && average.how_far.left_out_risk.len() == 31);
+    // Its interval is that of the average; the wider the more often it is to hold the answer.
+    let prompt = &average.block;
+    let step = StepSize::new(average.how_far.step_size, &average.spectrum).unwrap();
+    let horizons: Vec<u32> = (0..=30).collect();
+    let coupling = Some(&prompt.query().unwrap().coupling[..]);
+    let residuals = geometry.residuals();
+    let left_out =
+        LeaveOneOut::of(prompt.kernel(), residuals, step, &horizons, coupling).unwrap();
+    let expected = left_out.interval_of_average(&average.how_far.posterior, 0.8).unwrap();
+    assert_eq!(average.query.unwrap().interval, Some(expected));
+    let hard = by(HorizonRule::LeaveOneOut, 5.0);
+    let expected = left_out.interval(hard.how_far.horizon as usize, 0.8).unwrap();
+    assert_eq!(hard.query.unwrap().interval, Some(expected));
+    assert_eq!(by(HorizonRule::Evidence, 5.0).query.unwrap().interval, None);
     let share = |decision: &Decision| 1.0 - decision.how_far.posterior[0];
     let never = by(HorizonRule::LeaveOneOutAverage, 1e12);
     assert!(share(&never) < 0.01 && never.update == Update::None);
@@ -274,6 +288,10 @@ fn bad_rules_are_refused() {
             Error::OutOfRange { quantity: "odds of leaving the model alone", .. }
         ));
     }
+    assert!(matches!(
+        refuse(Rules { coverage: 1.0, ..Rules::default() }),
+        Error::OutOfRange { quantity: "coverage", found: 1.0, .. }
+    ));
     assert!(matches!(
         refuse(Rules { confidence: 1.0, ..Rules::default() }),
         Error::OutOfRange { quantity: "confidence", found: 1.0, .. }

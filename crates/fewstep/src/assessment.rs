@@ -7,6 +7,7 @@ use crate::digit_maps::{DIGITS, DigitMap, Prior, value};
 use crate::error::Error;
 use crate::session::{Action, Session};
 use crate::stream::in_order;
+use crate::way::Way;
 use fewstep_core::{HorizonRule, Rng, Rules, decide};
 use fewstep_engine::{Labels, Layout, Model};
 use std::ops::ControlFlow;
@@ -176,7 +177,9 @@ impl Adaptation {
         threads: usize,
         mut after: impl FnMut(usize),
     ) -> Result<Self, Error> {
-        let session = Arc::new(Session::new(model, Action::Act)?);
+        // The card says what the paper's protocol gives.
+        let way = Way::paper(model.config());
+        let session = Arc::new(Session::new(model, Action::Act)?.with_way(way)?);
         let mut rng = Rng::new(seed);
         let jobs: Vec<(DigitMap, usize)> = (0..tasks)
             .map(|_| (Prior::paper().draw(EXAMPLES, &mut rng), rng.below(DIGITS)))

@@ -16,7 +16,7 @@
 //! )?;
 //! let session = Session::new(fewstep::builtin()?, Action::Act)?;
 //! let report = session.answer(&task)?.report;
-//! assert_eq!(report.which.selected.len(), session.blocks().len());
+//! assert_eq!((report.which.selected.len(), session.blocks().len()), (1, 3));
 //! assert!(report.prediction.adapted.is_some());
 //! # Ok::<(), fewstep::Error>(())
 //! ```
@@ -39,8 +39,10 @@ mod session;
 pub mod stream;
 pub mod tasks;
 pub mod text;
+mod way;
 
 pub use builtin::{BUILTIN, builtin, load};
 pub use error::Error;
 pub use report::Report;
 pub use session::{Action, Answer, LONGEST_HORIZON, Session};
+pub use way::Way;

@@ -4,7 +4,7 @@
 //! figures show the same fields. Nothing is computed here but differences. Numbers that are not
 //! finite become `null`.
 
-use fewstep_core::{Block, Decision, Rules, Selection};
+use fewstep_core::{Block, Decision, HorizonRule, Rules, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -58,9 +58,23 @@ pub struct Prediction {
     pub linear: Option<f64>,
     /// Standard deviation of the ideal correction under the fitted signal and noise.
     pub standard_deviation: Option<f64>,
+    /// Where the answer is meant to lie, if a rule by left-out errors chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
     /// The value of `query.y`, if it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
+}
+
+/// An interval for the query's answer, by left-out examples (jackknife+).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Its lower end, no lower than any label.
+    pub lower: f64,
+    /// Its upper end, no higher than any label.
+    pub upper: f64,
+    /// How often it is meant to hold the answer.
+    pub coverage: f64,
 }
 
 /// Whether to adapt.
@@ -212,7 +226,7 @@ impl Report {
         let passes = seen.passes + outcome.map(|outcome| outcome.passes).unwrap_or_default();
         Ok(Self {
             id: task.id.clone(),
-            prediction: prediction(task, seen, decision, outcome),
+            prediction: prediction(task, seen, (rules, decision), outcome),
             when: Some(When {
                 adapt: decision.when.adapt,
                 reason: decision.when.reason.to_string(),
@@ -253,6 +267,23 @@ impl Report {
     }
 }
 
+impl HowFar {
+    /// The weights of numbers of steps over 0, if an average over them was chosen; with `--full`
+    /// or before anything was left out.
+    pub(crate) fn averaged(&self) -> Option<impl Iterator<Item = (u32, f64)>> {
+        let averages = [HorizonRule::Gibbs, HorizonRule::LeaveOneOutAverage];
+        let all = self.horizons.iter().copied().zip(self.posterior.iter().copied());
+        let found = averages.iter().any(|rule| rule.to_string() == self.rule);
+        found.then(|| all.filter(|(horizon, _)| *horizon > 0))
+    }
+
+    /// The number of steps; of an average, its mean.
+    pub(crate) fn mean_horizon(&self) -> f64 {
+        let mean = self.averaged().map(|all| all.map(|(steps, w)| f64::from(steps) * w).sum());
+        mean.unwrap_or(f64::from(self.horizon))
+    }
+}
+
 impl Prediction {
     /// The squared error of a prediction, if the answer is known.
     #[must_use]
@@ -264,15 +295,24 @@ impl Prediction {
 fn prediction(
     task: &Task,
     seen: &Observation,
-    decision: &Decision,
+    (rules, decision): (&Rules, &Decision),
     outcome: Option<&Outcome>,
 ) -> Prediction {
     let icl = outcome.map_or(seen.query_prediction, |outcome| outcome.icl);
+    let labels = || task.labels.iter().map(|label| label.value);
+    let (least, most) =
+        (labels().fold(f64::INFINITY, f64::min), labels().fold(f64::NEG_INFINITY, f64::max));
+    let interval = decision.query.and_then(|query| query.interval).map(|around| Interval {
+        lower: (icl + around.lower).max(least).min(most),
+        upper: (icl + around.upper).max(least).min(most),
+        coverage: rules.coverage,
+    });
     Prediction {
         icl,
         adapted: outcome.map(|outcome| outcome.adapted),
         linear: decision.query.map(|query| icl + query.correction),
         standard_deviation: decision.query.map(|query| query.standard_deviation),
+        interval,
         target: task.query.y.as_deref().and_then(|answer| task.value_of(answer)),
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::report::{Passes, Prediction, Report, Which};
+use crate::way::Way;
 use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Layout, Model, Observation, Outcome, PassCount,
@@ -14,9 +15,6 @@ use std::collections::BTreeMap;
 
 /// The largest number of steps that may be asked for.
 pub const LONGEST_HORIZON: u32 = 100_000;
-
-/// How many of the last layers are candidates unless blocks are named.
-const LAYERS: usize = 4;
 
 /// What is done with a decision.
 ///
@@ -66,48 +64,40 @@ pub struct Answer {
 }
 
 impl Session {
-    /// A session with the default blocks and rules.
+    /// A session that goes the [usual way](Way::usual).
     ///
     /// # Errors
     ///
     /// None for a model with at least one layer.
     pub fn new(model: Model, action: Action) -> Result<Self, Error> {
-        let choice = format!("value@last{}", model.config().layers.min(LAYERS));
-        let blocks = choose_blocks(&choice, model.config())?;
-        Ok(Self { model, blocks, rules: Rules::default(), action, full: false })
+        let Way { blocks, rules } = Way::usual(model.config());
+        let blocks = choose_blocks(&blocks, model.config())?;
+        Ok(Self { model, blocks, rules, action, full: false })
     }
 
-    /// The same session with other candidate blocks, such as `value@last4`.
+    /// The same session with other candidate blocks and rules.
     ///
     /// # Errors
     ///
-    /// Those of [`choose_blocks`].
-    pub fn with_blocks(mut self, choice: &str) -> Result<Self, Error> {
-        self.blocks = choose_blocks(choice, self.model.config())?;
-        Ok(self)
-    }
-
-    /// The same session with other rules.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::HorizonTooLarge`] for steps that no machine would finish, [`Error::NoBudget`] and
-    /// [`Error::BadBudget`] for a selection that does not fit the blocks. What else is wrong with
-    /// rules is said when a task is decided on.
+    /// Those of [`choose_blocks`], [`Error::HorizonTooLarge`] for steps that no machine would
+    /// finish, [`Error::NoBudget`] and [`Error::BadBudget`] for a selection that does not fit the
+    /// blocks. What else is wrong with rules is said when a task is decided on.
     ///
     /// # Examples
     ///
     /// ```
-    /// use fewstep::{Action, Error, Session};
+    /// use fewstep::{Action, Error, Session, Way};
     /// use fewstep_core::{Rules, Selection};
     ///
     /// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
     /// let rules = Rules { selection: Selection::TraceTop, ..Rules::default() };
-    /// assert!(matches!(session.with_rules(rules), Err(Error::NoBudget { .. })));
+    /// let way = Way { blocks: "value@last1".to_owned(), rules };
+    /// assert!(matches!(session.with_way(way), Err(Error::NoBudget { .. })));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn with_rules(mut self, rules: Rules) -> Result<Self, Error> {
-        let largest = LONGEST_HORIZON;
+    pub fn with_way(mut self, way: Way) -> Result<Self, Error> {
+        self.blocks = choose_blocks(&way.blocks, self.model.config())?;
+        let (rules, largest) = (way.rules, LONGEST_HORIZON);
         let asked = match rules.horizon {
             fewstep_core::HorizonRule::Fixed(horizon) => Some(horizon),
             _ => None,
@@ -240,6 +230,7 @@ impl Session {
                 adapted: Some(adapted),
                 linear: None,
                 standard_deviation: None,
+                interval: None,
                 target: task.query.y.as_deref().and_then(|answer| task.value_of(answer)),
             },
             when: None,
@@ -288,8 +279,11 @@ mod tests {
     #[test]
     fn rules_that_cannot_be_followed_are_refused_before_any_task() {
         let session = Session::new(crate::builtin().unwrap(), Action::Decide).unwrap();
-        let blocks = session.blocks().len();
-        let refused = |rules: Rules| session.clone().with_rules(rules).unwrap_err();
+        let blocks = 48;
+        let refused = |rules: Rules| {
+            let way = Way { rules, ..Way::paper(session.model().config()) };
+            session.clone().with_way(way).unwrap_err()
+        };
         let select =
             |selection, budget| refused(Rules { selection, budget, ..Rules::default() });
         let rule = |name: &str| name.to_owned();
@@ -326,7 +320,12 @@ mod tests {
         let tokenizer = fewstep_engine::Tokenizer::of_bytes();
         let model = Model::new(config, tokenizer, parameters).unwrap();
         let session = Session::new(model, Action::Act).unwrap();
-        let names: Vec<String> = session.blocks().iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["value.0.0", "value.0.1", "value.1.0", "value.1.1"]);
+        let names = |session: &Session| -> Vec<String> {
+            session.blocks().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(names(&session), ["mlp-up.1"]);
+        let paper = Way::paper(session.model().config());
+        let session = session.with_way(paper).unwrap();
+        assert_eq!(names(&session), ["value.0.0", "value.0.1", "value.1.0", "value.1.1"]);
     }
 }

@@ -130,21 +130,35 @@ fn how_far_line(how_far: &HowFar, adapt: bool, style: Style) -> String {
     let by = if fixed { "as asked".to_owned() } else { format!("by {rule}") };
     let mut text = match rule.as_str() {
         _ if !adapt => format!("0 steps {by}"),
-        "gibbs" | "leave-one-out-average" => format!(
-            "an average over horizons {by}, most weight on {} steps of {size} ({freedom} degrees \
-             of freedom)",
-            how_far.horizon
-        ),
         "bayes-filter" => format!("one update {by} ({freedom} degrees of freedom)"),
         _ => {
-            let steps = if how_far.horizon == 1 { "step" } else { "steps" };
-            format!("{} {steps} of {size} {by} ({freedom} degrees of freedom)", how_far.horizon)
+            let what = match how_far.averaged() {
+                Some(weights) => average(weights),
+                None if how_far.horizon == 1 => "1 step".to_owned(),
+                None => format!("{} steps", how_far.horizon),
+            };
+            format!("{what} of {size} {by} ({freedom} degrees of freedom)")
         }
     };
-    if how_far.at_edge {
+    // More would be needed of the weights beyond it, too, to say the same of an average.
+    if how_far.at_edge && how_far.averaged().is_none() {
         text.push_str(&style.warning("; the largest candidate: try more with --horizons"));
     }
     text
+}
+
+/// An average in words: how much of its weight is on steps at all, and where most of that is.
+fn average(weights: impl Iterator<Item = (u32, f64)>) -> String {
+    let (mut moved, mut most) = (0.0, (0, 0.0));
+    for (steps, weight) in weights {
+        moved += weight;
+        most = if weight > most.1 { (steps, weight) } else { most };
+    }
+    format!(
+        "an average with {:.0} % of its weight on steps, most on {} steps",
+        100.0 * moved,
+        most.0
+    )
 }
 
 fn where_line(which: &Which) -> String {
@@ -184,7 +198,12 @@ fn prediction_line(report: &Report) -> String {
         let _ = write!(text, ", {} in the linear form", number(linear));
     }
     if let Some(deviation) = prediction.standard_deviation {
-        let _ = write!(text, " (± {})", number(deviation));
+        let _ = write!(text, " (± {}", number(deviation));
+        if let Some(within) = &prediction.interval {
+            let (lower, upper) = (number(within.lower), number(within.upper));
+            let _ = write!(text, "; {:.0} %: {lower} to {upper}", 100.0 * within.coverage);
+        }
+        text.push(')');
     }
     text
 }
@@ -226,8 +245,8 @@ pub struct Summary {
     pub decided: u64,
     /// Tasks for which adapting was chosen.
     pub adapted: u64,
-    /// The sum of the horizons of the decided ones.
-    pub steps: u64,
+    /// The sum of the horizons of the decided ones; of averages, their means.
+    pub steps: f64,
     /// Sum and count of the squared errors: without adapting, adapted, linear.
     pub errors: [(f64, u64); 3],
 }
@@ -239,7 +258,7 @@ impl Summary {
         if let (Some(when), Some(how_far)) = (&report.when, &report.how_far) {
             self.decided += 1;
             self.adapted += u64::from(when.adapt);
-            self.steps += u64::from(how_far.horizon);
+            self.steps += how_far.mean_horizon();
         }
         let prediction = &report.prediction;
         let forms = [Some(prediction.icl), prediction.adapted, prediction.linear];
@@ -268,7 +287,7 @@ impl Summary {
             let _ = write!(text, ", {} answered before", self.skipped);
         }
         if self.decided > 0 {
-            let mean = self.steps as f64 / self.decided as f64;
+            let mean = self.steps / self.decided as f64;
             let _ = write!(text, "; adapt to {}, mean horizon {mean:.1}", self.adapted);
         }
         text.push('\n');

@@ -5,7 +5,7 @@
 mod support;
 
 use fewstep::tasks::{Tasks, parse};
-use fewstep::{Action, Error, Session};
+use fewstep::{Action, Error, Session, Way};
 use fewstep_core::{HorizonRule, Rules, Selection};
 use fewstep_engine::Error as Engine;
 use serde_json::{Value, json};
@@ -49,7 +49,9 @@ fn answer(line: &[u8]) -> Result<(), Error> {
         let horizons = vec![0, 1, 2, 5];
         let (horizon, selection) = (*rule, *selection);
         let rules = Rules { horizon, horizons, selection, budget, ..Rules::default() };
-        let session = Session::new(fewstep::builtin()?, Action::Act)?.with_rules(rules)?;
+        let session = Session::new(fewstep::builtin()?, Action::Act)?;
+        let way = Way { rules, ..Way::paper(session.model().config()) };
+        let session = session.with_way(way)?;
         let report = session.with_matrices(true).answer(&task)?.report;
         assert!(report.prediction.icl.is_finite() && report.prediction.adapted.is_some());
         let read: Value = serde_json::from_str(&report.to_json(true)).unwrap();

@@ -66,7 +66,10 @@ fn reports_have_the_fields_that_programs_rely_on() {
         keys(report),
         ["geometry", "how_far", "id", "passes", "prediction", "when", "which"]
     );
-    assert_eq!(of("prediction"), ["adapted", "icl", "linear", "standard_deviation", "target"]);
+    assert_eq!(
+        of("prediction"),
+        ["adapted", "icl", "interval", "linear", "standard_deviation", "target"]
+    );
     assert_eq!(of("when"), ["adapt", "gap_adapted", "gap_icl", "gate", "reason"]);
     let how_far = [
         "at_edge",

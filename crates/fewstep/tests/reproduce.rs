@@ -270,7 +270,10 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     for part in [
         "Rules, developed",
         "26 rules",
-        "4 whole decisions",
+        "6 whole decisions",
+        "The usual decision (one MLP, careful average)",
+        "When the usual decision hurts",
+        "Abstention",
         "swap",
         "average by leave-one-out, plain",
         "decision: one MLP, careful average",
@@ -280,7 +283,9 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
             "{part}: {text}"
         );
     }
-    assert!(read(&test, "report.md").contains("Rules, judged"));
+    let judged = read(&test, "report.md");
+    assert!(judged.contains("Rules, judged") && judged.contains("2 whole decisions"));
+    assert!(read(&test.join("figures"), "rules-gains.svg").contains("the paper's rule"));
     let stored = |out: &Path, split: &str| {
         let lines = read(out, &format!("rules-swap-{split}-seed-1.jsonl"));
         records(&lines).iter().map(|record| record["trace"].clone()).collect::<Vec<_>>()

@@ -260,6 +260,45 @@ fn design_5_5_interval_is_the_jackknife_plus() {
     });
 }
 
+/// Section 5.5: of an average over horizons, errors and corrections are averaged before the interval
+/// is taken.
+#[test]
+fn design_5_5_interval_of_an_average_averages_first() {
+    for_prompts(|p| {
+        let (candidates, weights) = ([0, 2, 6], [0.5, 0.2, 0.3]);
+        let (dropped, step) = observe(p, 0.3, &candidates);
+        let n = p.n();
+        let mut ends: Vec<(f64, f64)> = (0..n)
+            .map(|i| {
+                let (mut error, mut correction) = (p.residuals[i], 0.0);
+                for (&horizon, weight) in candidates.iter().zip(weights) {
+                    let moved = descend(p, i, step, horizon);
+                    error -= weight * moved.0;
+                    correction += weight * moved.1;
+                }
+                (correction - error.abs(), correction + error.abs())
+            })
+            .collect();
+        let found = dropped.interval_of_average(&weights, 0.5).unwrap();
+        let rank = (n + 1) / 2;
+        let scale = norm(&p.residuals) * (1.0 + 1.8 + step * 6.0 * norm(&p.coupling()));
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert_close(found.lower, ends[rank - 1].0, scale, n);
+        ends.sort_by(|a, b| a.1.total_cmp(&b.1));
+        assert_close(found.upper, ends[n - rank].1, scale, n);
+        for (index, &horizon) in candidates.iter().enumerate() {
+            let mut one = [0.0; 3];
+            one[index] = 1.0;
+            let alone = dropped.interval(index, 0.5).unwrap();
+            assert_eq!(dropped.interval_of_average(&one, 0.5).unwrap(), alone, "{horizon}");
+        }
+        assert!(matches!(
+            dropped.interval_of_average(&weights[..2], 0.5),
+            Err(Error::SizeMismatch { quantity: "weights", found: 2, expected: 3 })
+        ));
+    });
+}
+
 /// Section 5.5: if examples and query are exchangeable, the interval holds the query's residual
 /// with probability at least `1 − 2α`, also when the update fits noise.
 #[test]

@@ -7,9 +7,10 @@ use crate::builtin::BUILTIN;
 use crate::error::Error;
 use crate::pretraining::Recipe;
 use crate::session::LONGEST_HORIZON;
+use crate::way::Way;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fewstep_core::{HorizonRule, Rules, Selection};
-use fewstep_engine::{Bos, FirstFactor, Lora, Order};
+use fewstep_core::{HorizonRule, Selection};
+use fewstep_engine::{Bos, Config, FirstFactor, Lora, Order};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -32,6 +33,11 @@ Answers go to standard output, everything else to standard error. The exit code 
 done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
 
 const PREDICT_EXAMPLES: &str = "\
+Without a flag that decides, one MLP matrix of the upper half of the layers is chosen by errors on
+left-out examples, and moved by an average over 0 to 30 steps, weighted by the same errors. With one
+of --blocks, --select, --budget, --horizon, --horizons and --step-scale, the others are the paper's:
+--horizon evidence is the paper's decision.
+
 Examples:
   fewstep predict examples/digits.jsonl
   fewstep predict tasks.jsonl --json > answers.jsonl
@@ -44,8 +50,11 @@ Examples:
   fewstep predict more.jsonl --adapter adapters/t1.safetensors";
 
 const DECIDE_EXAMPLES: &str = "\
+Without a flag that decides, the decision is that of predict: see fewstep predict --help.
+
 Examples:
   fewstep decide examples/digits.jsonl
+  fewstep decide examples/digits.jsonl --horizon evidence    # the paper's decision
   fewstep decide examples/digits.jsonl --figures figures
   fewstep decide tasks.jsonl --json --full > explained.jsonl
   fewstep decide tasks.jsonl --blocks value,output@all --select query-aware --budget 8";
@@ -218,7 +227,7 @@ pub(super) struct Shared {
 
     /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down, mlp-gate, lora-value,
     /// lora-query, norm; comma-separated), @, and layers (all, lastN, or A..B without B)
-    /// [default: value@last4]
+    /// [the paper's: value@last4]
     #[arg(long, value_name = "KINDS@LAYERS", help_heading = "Decision")]
     pub(super) blocks: Option<String>,
     /// Rank of the updates of lora-value and lora-query blocks [default: 8]
@@ -230,24 +239,23 @@ pub(super) struct Shared {
     pub(super) lora_first: Option<FirstFactor>,
     /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom,
     /// random or leave-one-out
-    #[arg(long, value_name = "RULE", default_value = "all", help_heading = "Decision")]
-    pub(super) select: Selection,
+    /// [the paper's: all]
+    #[arg(long, value_name = "RULE", help_heading = "Decision")]
+    pub(super) select: Option<Selection>,
     /// How many blocks are chosen; with leave-one-out, how many at most
     #[arg(long, value_name = "K", help_heading = "Decision")]
     pub(super) budget: Option<usize>,
     /// How the number of steps is found: a number, evidence, evidence-fixed, gibbs, bayes-gap,
-    /// leave-one-out, leave-one-out-average or bayes-filter
-    #[arg(long, value_name = "RULE", default_value = "evidence", help_heading = "Decision")]
-    pub(super) horizon: HorizonRule,
+    /// leave-one-out, leave-one-out-average or bayes-filter [the paper's: evidence]
+    #[arg(long, value_name = "RULE", help_heading = "Decision")]
+    pub(super) horizon: Option<HorizonRule>,
     /// Candidate numbers of steps: A..B, both included, or a list such as 0,1,2,4,8
-    #[arg(long, value_name = "LIST", default_value = "0..30", help_heading = "Decision")]
-    pub(super) horizons: Horizons,
-    /// Step size as a fraction of the largest stable one, over 0 and under 1
-    #[arg(
-        long, value_name = "C", default_value = "0.1", value_parser = fraction,
-        help_heading = "Decision"
-    )]
-    pub(super) step_scale: f64,
+    /// [the paper's: 0..30]
+    #[arg(long, value_name = "LIST", help_heading = "Decision")]
+    pub(super) horizons: Option<Horizons>,
+    /// Step size as a fraction of the largest stable one, over 0 and under 1 [the paper's: 0.1]
+    #[arg(long, value_name = "C", value_parser = fraction, help_heading = "Decision")]
+    pub(super) step_scale: Option<f64>,
     /// Seed of the random selection, and of the random first factors of lora-value and lora-query
     #[arg(long, default_value_t = 0, help_heading = "Decision")]
     pub(super) seed: u64,
@@ -273,17 +281,32 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The rules that the flags ask for.
-    pub(super) fn rules(&self) -> Rules {
-        Rules {
-            horizon: self.horizon,
-            horizons: self.horizons.0.clone(),
-            step_scale: self.step_scale,
-            selection: self.select,
-            budget: self.budget,
-            seed: self.seed,
-            ..Rules::default()
+    /// The decision that the flags ask for: the usual one without any, and else the paper's with
+    /// what they change. Flags are tried one at a time, by people who know the paper; what they
+    /// do must not depend on how the usual decision happens to be made.
+    pub(super) fn way(&self, config: &Config) -> Way {
+        let mut way = if self.decides() { Way::paper(config) } else { Way::usual(config) };
+        way.blocks = self.blocks.clone().unwrap_or(way.blocks);
+        let rules = &mut way.rules;
+        rules.horizon = self.horizon.unwrap_or(rules.horizon);
+        rules.selection = self.select.unwrap_or(rules.selection);
+        rules.step_scale = self.step_scale.unwrap_or(rules.step_scale);
+        if let Some(Horizons(horizons)) = &self.horizons {
+            rules.horizons.clone_from(horizons);
         }
+        rules.budget = self.budget.or(rules.budget);
+        rules.seed = self.seed;
+        way
+    }
+
+    /// Whether any flag says how to decide.
+    fn decides(&self) -> bool {
+        self.blocks.is_some()
+            || self.select.is_some()
+            || self.budget.is_some()
+            || self.horizon.is_some()
+            || self.horizons.is_some()
+            || self.step_scale.is_some()
     }
 
     /// The low-rank updates that the flags ask for, of a model that has others.

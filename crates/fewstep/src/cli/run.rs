@@ -86,16 +86,14 @@ fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
     let model = if shared.expand { model.expanded() } else { model };
     let lora = shared.lora(model.network().lora());
     let model = with_prompts(model, shared).with_lora(lora)?;
-    let mut session = Session::new(model, action)?;
-    if let Some(choice) = &shared.blocks {
-        session = session.with_blocks(choice)?;
-    }
+    let way = shared.way(model.config());
+    let session = Session::new(model, action)?.with_way(way)?;
     if let Some(flag) = shared.lora_flag()
         && !session.blocks().iter().any(|block| block.kind().is_lora())
     {
         return Err(Error::NoLowRankBlocks { flag });
     }
-    Ok(session.with_rules(shared.rules())?.with_matrices(shared.full))
+    Ok(session.with_matrices(shared.full))
 }
 
 fn with_prompts(model: Model, shared: &Shared) -> Model {

@@ -3,8 +3,8 @@
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
 use super::record::{Both, Choice, Horizons, Method, Path, SeenBlock, Trace, single};
-use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
-use super::ways::take;
+use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel, Role};
+use super::ways::{take, ways};
 use crate::error::Error;
 use fewstep_core::{
     Decision, Evidence, Geometry, HorizonRule, Noise, Rng, Rules, Spectrum, StepSize, Update,
@@ -178,7 +178,8 @@ impl Bench {
         Ok(Both { steps, linear: base + correction })
     }
 
-    /// All that rules may look at, and steps with all candidate blocks.
+    /// All that rules may look at, steps with all candidate blocks, and where whole decisions lead:
+    /// all of them, or on test tasks those alone that are judged.
     ///
     /// # Errors
     ///
@@ -187,16 +188,17 @@ impl Bench {
     /// # Examples
     ///
     /// ```
-    /// use fewstep::reproduce::{Choices, digit_shift, measure::Bench};
+    /// use fewstep::reproduce::{Choices, Role, digit_shift, measure::Bench};
     ///
     /// let choices = Choices { longest: 2, ..Choices::default() };
     /// let bench = Bench::new(&fewstep::builtin()?, &choices, 0.1)?;
-    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task)?;
+    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task, &Role::Test)?;
     /// assert_eq!((trace.steps.len(), trace.examples.len(), trace.blocks.len()), (3, 3, 48));
     /// assert_eq!(trace.geometry()?.residuals(), trace.residuals);
     /// # Ok::<(), fewstep::Error>(())
     /// ```
-    pub fn trace(&self, task: &Task) -> Result<Trace, Error> {
+    pub fn trace(&self, task: &Task, role: &Role) -> Result<Trace, Error> {
+        let ways = ways(self.model.config(), *role == Role::Test);
         let (prepared, seen) = self.observe(task)?;
         let longest = HorizonRule::Fixed(self.choices.longest);
         let farthest = decide(&seen.geometry, &self.rules(longest))?;
@@ -211,7 +213,7 @@ impl Bench {
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
             examples: walk.examples.iter().map(|all| single(all)).collect(),
-            ways: if self.choices.linear_only { vec![] } else { take(&self.model, task)? },
+            ways: take(&self.model, task, &ways, !self.choices.linear_only)?,
         })
     }
 

@@ -1,10 +1,11 @@
-//! Drawings as SVG: lines, steps, points with error bars, and bands.
+//! Drawings as SVG: lines, steps, points with error bars, bands, and intervals in rows.
 //!
-//! In: a [`Plot`], which names its axes and series. Out: the text of an SVG that reads on a light
+//! In: a [`Plot`] or [`Rows`], which names its axes and series. Out: the text of an SVG that reads on a light
 //! and on a dark display, in grey and by people who are colour-blind (the colours are those of
 //! Okabe and Ito, darkened or lightened where they would be faint; dashes and shapes of points
 //! differ, too). It has no ids, so that many can stand on one page, and loads nothing.
 
+mod rows;
 mod scale;
 mod shapes;
 
@@ -12,6 +13,8 @@ use super::html::escape;
 use scale::Scale;
 use shapes::Area;
 use std::fmt::Write as _;
+
+pub use rows::{Reach, Row, Rows};
 
 /// A drawing with two axes.
 ///

@@ -117,7 +117,7 @@ pub struct Trace {
     pub steps: Vec<f64>,
     /// The same for each example, which steps have seen.
     pub examples: Vec<Vec<f32>>,
-    /// Where whole decisions led; empty if no steps were taken.
+    /// Where whole decisions led.
     pub ways: Vec<Taken>,
 }
 
@@ -153,7 +153,8 @@ impl SeenBlock {
         }
     }
 
-    fn block(&self, name: String) -> Result<Block, Error> {
+    /// What was kept, as a block.
+    pub(crate) fn block(&self, name: String) -> Result<Block, Error> {
         let n = self.coupling.len();
         let place = |row: usize, column: usize| row * (row + 1) / 2 + column;
         let at = |row: usize, column: usize| {

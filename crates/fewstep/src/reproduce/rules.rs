@@ -8,14 +8,17 @@
 mod candidates;
 mod case;
 mod compare;
+mod gains;
+mod when;
 
-use super::document::{Section, Table};
+use super::document::{Figure, Section, Table};
 use super::findings::{interval, texts};
 use super::kinds::Kind;
 use super::methods::Dynamics;
 use super::record::Record;
 use super::settings::{Part, Role};
 use super::statistics::Paired;
+use super::ways::USUAL;
 use crate::assessment::Mean;
 use crate::error::Error;
 use candidates::{FINALISTS, Rule, TRIED};
@@ -56,18 +59,23 @@ fn by_kind(parts: &[(&Part, Vec<Record>)], role: &Role) -> Result<ByKind, Error>
 }
 
 fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error> {
-    let (mut tables, mut decisions) = (vec![], 0);
+    let (mut tables, mut figures, mut decisions) = (vec![], vec![], 0);
     for (dynamics, how) in [
         (Dynamics::Steps, "gradient steps in the model"),
         (Dynamics::Linear, "linear dynamics"),
     ] {
-        let fields: Vec<(Kind, Field<'_>)> = cases
-            .iter()
-            .map(|(kind, cases)| (*kind, Field::new(cases, dynamics)))
-            .filter(|(_, field)| field.len() > 0)
-            .collect();
+        let mut fields: Vec<(Kind, Field<'_>)> = vec![];
+        for (kind, cases) in cases {
+            fields.push((*kind, Field::new(cases, dynamics)?));
+        }
+        fields.retain(|(_, field)| field.len() > 0);
         if fields.is_empty() {
             continue;
+        }
+        if let Some((table, figure)) = usual(cases, dynamics, how)? {
+            tables.push(table);
+            figures.push(figure);
+            tables.extend(when::tables(cases, dynamics, how)?);
         }
         let judged = judge_all(&fields, rules)?;
         decisions = decisions.max(judged.len() - rules.len());
@@ -104,7 +112,36 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
              blocks of these settings."
         );
     }
-    Ok(Section { title: title.to_owned(), text: vec![text], tables, ..Section::default() })
+    let title = title.to_owned();
+    Ok(Section { title, text: vec![text], tables, figures, ..Section::default() })
+}
+
+/// What the usual decision gains, if it was carried out on all tasks; with clean and noisy shifts
+/// together, as the paper mixes them.
+fn usual(
+    cases: &ByKind,
+    dynamics: Dynamics,
+    how: &str,
+) -> Result<Option<(Table, Figure)>, Error> {
+    let mixed: Vec<Case> = cases
+        .iter()
+        .filter(|(kind, _)| matches!(kind, Kind::ShiftClean | Kind::ShiftNoisy))
+        .flat_map(|(_, cases)| cases.clone())
+        .collect();
+    let mut fields: gains::Named<'_> = vec![];
+    for (kind, cases) in cases {
+        fields.push((kind.to_string(), Field::new(cases, dynamics)?));
+    }
+    if fields.iter().any(|(name, _)| *name == Kind::ShiftNoisy.to_string()) {
+        fields.push(("shift, clean and noisy".to_owned(), Field::new(&mixed, dynamics)?));
+    }
+    fields.retain(|(_, field)| field.ways().iter().any(|way| way == USUAL));
+    let name = match dynamics {
+        Dynamics::Steps => "rules-gains",
+        Dynamics::Linear => "rules-gains-linear",
+    };
+    let drawn = !fields.is_empty();
+    Ok(drawn.then(|| (gains::table(&fields, how), gains::figure(&fields, name, how))))
 }
 
 /// A rule or a whole decision by its name, judged on every kind.
@@ -114,7 +151,7 @@ type Row = (String, Vec<Judged>);
 fn judge_all(fields: &[(Kind, Field<'_>)], rules: &[Rule]) -> Result<Vec<Row>, Error> {
     let judge = |errors: &dyn Fn(&Field<'_>) -> Result<Vec<f64>, Error>| {
         let each = fields.iter().enumerate();
-        each.map(|(seed, (_, field))| field.judge(&errors(field)?, seed as u64))
+        each.map(|(seed, (_, field))| Ok(field.judge(&errors(field)?, seed as u64)))
             .collect::<Result<Vec<_>, Error>>()
     };
     let mut judged = vec![];

@@ -2,27 +2,21 @@
 //!
 //! In: a model. Out: [`Way`]s, and what each of them [took](Taken) for a task. Rules about the number
 //! of steps are compared on stored paths; which blocks move changes the path itself, so that ways are
-//! gone one by one.
+//! gone one by one. What was seen of the chosen block is kept, so that error bars and gates can be
+//! judged afterwards without the model.
 
+use super::record::SeenBlock;
 use crate::error::Error;
+use crate::way::Way;
 use fewstep_core::{Decision, HorizonRule, Rules, Selection, Update, decide};
-use fewstep_engine::{BlockId, Config, Model, Task, choose_blocks};
+use fewstep_engine::{Config, Model, Task, choose_blocks};
 use serde::{Deserialize, Serialize};
 
-/// The step size of ways that move one block, as a fraction of the largest stable one: thirty such
-/// steps go as far as ninety of the usual ones.
-const LARGE_STEP: f64 = 0.3;
+/// How the usual way is called in tables.
+pub(crate) const USUAL: &str = "one MLP, careful average";
 
-/// A decision as a user would ask for it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Way {
-    /// As it is called in tables.
-    pub(crate) name: &'static str,
-    /// Candidate blocks.
-    pub(crate) blocks: String,
-    /// What is chosen of them, and how far.
-    pub(crate) rules: Rules,
-}
+/// A decision as a user would ask for it, and how it is called in tables.
+pub(crate) type Named = (&'static str, Way);
 
 /// Where a way led.
 ///
@@ -34,64 +28,74 @@ pub(crate) struct Way {
 pub struct Taken {
     /// The way's name.
     pub way: String,
-    /// The prediction for the query, by the model.
-    pub prediction: f64,
+    /// The prediction for the query, by the model; `None` if no steps were taken.
+    pub prediction: Option<f64>,
     /// The same by the linear picture.
     pub linear: f64,
     /// The first of the blocks that were chosen.
     pub block: String,
     /// The number of steps; of an average, the most probable.
     pub horizon: u32,
+    /// The chosen blocks together.
+    pub seen: SeenBlock,
 }
 
-/// All of them, for a model with so many layers.
-pub(crate) fn ways(layers: usize) -> Vec<Way> {
-    let upper = format!("mlp-up@last{}", layers.div_ceil(2));
-    let one = |horizon, odds| Rules {
-        horizon,
-        selection: Selection::LeaveOneOut,
-        budget: Some(1),
-        step_scale: LARGE_STEP,
-        leave_alone_odds: odds,
-        ..Rules::default()
-    };
-    let way = |name, blocks: &str, rules| Way { name, blocks: blocks.to_owned(), rules };
-    let paper = format!("value@last{}", layers.min(4));
-    vec![
-        way("the paper's", &paper, Rules::default()),
-        way("one MLP, leave-one-out", &upper, one(HorizonRule::LeaveOneOut, 1.0)),
-        way("one MLP, average", &upper, one(HorizonRule::LeaveOneOutAverage, 1.0)),
-        way("one MLP, careful average", &upper, one(HorizonRule::LeaveOneOutAverage, 5.0)),
-    ]
+/// Those that are tried while decisions are developed, or the fewer ones that are judged on test
+/// tasks: the [usual way](Way::usual), and variations of it.
+pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
+    let usual = Way::usual(config);
+    let with = |rules| Way { rules, blocks: usual.blocks.clone() };
+    let all = Rules { selection: Selection::All, budget: None, ..usual.rules.clone() };
+    let mut ways =
+        vec![(USUAL, usual.clone()), ("all MLPs, careful average", with(all.clone()))];
+    if test {
+        return ways;
+    }
+    let hard = Rules { horizon: HorizonRule::LeaveOneOut, ..usual.rules.clone() };
+    let even = Rules { leave_alone_odds: 1.0, ..usual.rules.clone() };
+    let Way { blocks, rules: Rules { step_scale, .. } } = Way::paper(config);
+    let heads = Rules { budget: None, step_scale, ..usual.rules.clone() };
+    let all_heads = Rules { step_scale, ..all };
+    ways.extend([
+        ("one MLP, leave-one-out", with(hard)),
+        ("one MLP, average", with(even)),
+        ("heads by left-out errors", Way { blocks: blocks.clone(), rules: heads }),
+        ("all heads, careful average", Way { blocks, rules: all_heads }),
+    ]);
+    ways
 }
 
-/// Goes all ways; what is observed for one serves the next if it has the same candidates.
-pub(crate) fn take(model: &Model, task: &Task) -> Result<Vec<Taken>, Error> {
-    let ways = ways(model.config().layers);
+/// Goes these ways, in the model if it is `real` and else by the linear picture alone; what is observed
+/// for one serves the next if it has the same candidates.
+pub(crate) fn take(
+    model: &Model,
+    task: &Task,
+    ways: &[Named],
+    real: bool,
+) -> Result<Vec<Taken>, Error> {
     let mut taken = Vec::with_capacity(ways.len());
-    for alike in ways.chunk_by(|a, b| a.blocks == b.blocks) {
-        let prepared = model.prepare(task, &blocks(&alike[0], model.config())?)?;
-        for way in alike {
+    for alike in ways.chunk_by(|(_, a), (_, b)| a.blocks == b.blocks) {
+        let blocks = choose_blocks(&alike[0].1.blocks, model.config())?;
+        let prepared = model.prepare(task, &blocks)?;
+        let base = prepared.observation().query_prediction;
+        for (name, way) in alike {
             let decision = decide(&prepared.observation().geometry, &way.rules)?;
-            let base = prepared.observation().query_prediction;
             let prediction = match decision.update {
-                Update::None => base,
-                _ => prepared.clone().act_at_once(&decision)?.1.adapted,
+                _ if !real => None,
+                Update::None => Some(base),
+                _ => Some(prepared.clone().act_at_once(&decision)?.1.adapted),
             };
             taken.push(Taken {
-                way: way.name.to_owned(),
+                way: (*name).to_owned(),
                 prediction,
                 linear: base + decision.query.map_or(0.0, |query| query.correction),
                 block: first_block(&decision),
                 horizon: decision.how_far.horizon,
+                seen: SeenBlock::of(&decision.block),
             });
         }
     }
     Ok(taken)
-}
-
-fn blocks(way: &Way, config: &Config) -> Result<Vec<BlockId>, Error> {
-    Ok(choose_blocks(&way.blocks, config)?)
 }
 
 fn first_block(decision: &Decision) -> String {
@@ -110,22 +114,34 @@ mod tests {
     fn ways_are_those_of_the_tool() {
         let model = crate::builtin().unwrap();
         let task = draw(0, 20, "\n").task;
-        let (ways, taken) = (ways(6), take(&model, &task).unwrap());
+        let ways = ways(model.config(), false);
+        let take = |real| take(&model, &task, &ways, real).unwrap();
+        let taken = take(true);
         assert_eq!(ways.len(), taken.len());
-        assert_eq!(ways[1].blocks, "mlp-up@last3");
-        for (way, taken) in ways.iter().zip(&taken) {
+        for (linear, taken) in take(false).iter().zip(&taken) {
+            assert_eq!(linear, &Taken { prediction: None, ..taken.clone() });
+        }
+
+        for ((_, way), taken) in ways.iter().zip(&taken) {
             let session = Session::new(model.clone(), Action::Act).unwrap();
-            let session = session.with_blocks(&way.blocks).unwrap();
-            let answer = session.with_rules(way.rules.clone()).unwrap().answer(&task).unwrap();
+            let answer = session.with_way(way.clone()).unwrap().answer(&task).unwrap();
             let said = answer.report.prediction;
-            assert_eq!(said.adapted.unwrap().to_bits(), taken.prediction.to_bits(), "{way:?}");
+            let bits = taken.prediction.map(f64::to_bits);
+            assert_eq!(said.adapted.map(f64::to_bits), bits, "{way:?}");
             assert_eq!(said.linear.unwrap().to_bits(), taken.linear.to_bits(), "{way:?}");
             assert_eq!(answer.report.which.selected[0], taken.block, "{way:?}");
         }
-        let predictions = taken.iter().map(|taken| taken.prediction.to_bits());
+        let predictions = taken.iter().map(|taken| taken.linear.to_bits());
         let mut different: Vec<u64> = predictions.collect();
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), ways.len(), "{taken:?}");
+    }
+
+    /// What is judged on test tasks was tried before.
+    #[test]
+    fn test_tasks_see_fewer_ways() {
+        let config = crate::builtin().unwrap().config().clone();
+        assert_eq!(ways(&config, true), ways(&config, false)[..2]);
     }
 }

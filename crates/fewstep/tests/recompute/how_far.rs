@@ -69,6 +69,7 @@ impl Prompt<'_> {
         };
         self.all_close(&numbers(&how_far["posterior"]), &posterior, 1.0, "posterior");
         let horizon = path.check_horizon(&evidence, &fixed);
+        path.check_interval(horizon, &posterior);
         path.check_update(horizon, &posterior);
     }
 }
@@ -243,6 +244,27 @@ impl Path<'_, '_> {
             fit.signal * own * fit.magnification,
             "posterior variance",
         );
+    }
+
+    /// The interval for the answer, cut at the smallest and the largest label of its task.
+    fn check_interval(&self, horizon: u64, posterior: &[f64]) {
+        let (prompt, prediction) = (self.prompt, &self.prompt.report["prediction"]);
+        let weights: Vec<(u64, f64)> = match self.rule {
+            "leave-one-out" => vec![(horizon, 1.0)],
+            "leave-one-out-average" => {
+                prompt.horizons.iter().copied().zip(posterior.iter().copied()).collect()
+            }
+            _ => return assert!(prediction.get("interval").is_none()),
+        };
+        let seen = (&self.reported, &self.coupling[..]);
+        let ends = prompt.interval(seen, self.size, &weights);
+        let (least, most) =
+            if prompt.report["id"] == "words" { (-1.0, 2.0) } else { (0.0, 1.0) };
+        let ends = ends.map(|end| (number(&prediction["icl"]) + end).clamp(least, most));
+        let found = &prediction["interval"];
+        prompt.close(number(&found["lower"]), ends[0], 1.0, "lower end");
+        prompt.close(number(&found["upper"]), ends[1], 1.0, "upper end");
+        assert_eq!(found["coverage"], 0.8);
     }
 
     fn left_out(&self) -> Vec<f64> {

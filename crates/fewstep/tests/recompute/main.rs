@@ -38,7 +38,7 @@ fn check(reports: &[Value], step_scale: f64) -> Vec<bool> {
 }
 
 const CHOICES: [&str; 16] = [
-    "",
+    "--horizon evidence",
     "--horizon evidence-fixed --select trace-top --budget 4",
     "--horizon leave-one-out --select query-score --budget 3",
     "--horizon gibbs --select query-aware --budget 4",
@@ -55,6 +55,24 @@ const CHOICES: [&str; 16] = [
     "--horizon leave-one-out --select leave-one-out --blocks value@last1",
     "--horizon 0",
 ];
+
+/// What is done without any flag: three tenths of the largest step, in one block.
+#[test]
+fn the_usual_choice_can_be_made_again_from_the_json() {
+    for (tasks, flags) in [
+        ("examples/digits.jsonl", ""),
+        ("fixtures/tasks.jsonl", "--model fixtures/gpt2-plain"),
+        ("fixtures/tasks.jsonl", "--model fixtures/llama-plain"),
+    ] {
+        let reports = reports(tasks, flags);
+        check(&reports, 0.3);
+        for report in &reports {
+            assert_eq!(report["which"]["rule"], "leave-one-out");
+            assert_eq!(report["which"]["selected"].as_array().unwrap().len(), 1);
+            assert_eq!(report["how_far"]["rule"], "leave-one-out-average");
+        }
+    }
+}
 
 #[test]
 fn every_choice_can_be_made_again_from_the_json() {

@@ -130,25 +130,66 @@ impl<'r> Prompt<'r> {
         chosen
     }
 
-    /// The trimmed mean of the squared errors on examples left out, at every horizon.
-    pub(crate) fn left_out(&self, kernel: &Rows, size: f64, horizons: &[u64]) -> Vec<f64> {
+    /// After every number of steps on the examples but one: the error on it, and the correction at
+    /// something else, which couples to the examples.
+    fn without_each(
+        &self,
+        kernel: &Rows,
+        coupling: &[f64],
+        size: f64,
+        most: u64,
+    ) -> Vec<Vec<(f64, f64)>> {
         let (n, residuals) = (self.n(), &self.residuals);
-        let most = horizons.iter().copied().max().unwrap();
         let without = |vector: &[f64], i: usize| -> Vec<f64> {
             (0..n).filter(|&j| j != i).map(|j| vector[j]).collect()
         };
-        let errors: Rows = (0..n)
-            .map(|i| {
-                let others = (0..n).filter(|&j| j != i);
-                let rest: Rows = others.map(|j| without(&kernel[j], i)).collect();
-                let (rest, coupling) = (semidefinite(&rest), without(&kernel[i], i));
-                let (_, taken) = steps(&rest, &without(residuals, i), size, most);
-                taken.iter().map(|t| (residuals[i] - dot(&coupling, t)).powi(2)).collect()
-            })
-            .collect();
+        let each = |i: usize| {
+            let others = (0..n).filter(|&j| j != i);
+            let rest: Rows = others.map(|j| without(&kernel[j], i)).collect();
+            let (own, other) = (without(&kernel[i], i), without(coupling, i));
+            let (_, taken) = steps(&semidefinite(&rest), &without(residuals, i), size, most);
+            taken.iter().map(|t| (residuals[i] - dot(&own, t), dot(&other, t))).collect()
+        };
+        (0..n).map(each).collect()
+    }
+
+    /// The jackknife+ interval of an average over horizons that is meant to hold 80 %, from the
+    /// prediction without an update on.
+    pub(crate) fn interval(
+        &self,
+        (kernel, coupling): (&Rows, &[f64]),
+        size: f64,
+        weights: &[(u64, f64)],
+    ) -> [f64; 2] {
+        let most = weights.iter().map(|(horizon, _)| *horizon).max().unwrap();
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        for path in self.without_each(kernel, coupling, size, most) {
+            let (mut error, mut correction) = (0.0, 0.0);
+            for &(horizon, weight) in weights {
+                let at = path[usize::try_from(horizon).unwrap()];
+                error += weight * at.0;
+                correction += weight * at.1;
+            }
+            lower.push(correction - error.abs());
+            upper.push(correction + error.abs());
+        }
+        lower.sort_by(f64::total_cmp);
+        upper.sort_by(f64::total_cmp);
+        // ⌊(n + 1)/5⌋-th from the outside.
+        match (self.n() + 1) / 5 {
+            0 => [f64::NEG_INFINITY, f64::INFINITY],
+            rank => [lower[rank - 1], upper[self.n() - rank]],
+        }
+    }
+
+    /// The trimmed mean of the squared errors on examples left out, at every horizon.
+    pub(crate) fn left_out(&self, kernel: &Rows, size: f64, horizons: &[u64]) -> Vec<f64> {
+        let n = self.n();
+        let most = horizons.iter().copied().max().unwrap();
+        let errors = self.without_each(kernel, &vec![0.0; n], size, most);
         let mean = |&horizon: &u64| {
             let place = usize::try_from(horizon).unwrap();
-            let mut all: Vec<f64> = errors.iter().map(|e| e[place]).collect();
+            let mut all: Vec<f64> = errors.iter().map(|e| e[place].0.powi(2)).collect();
             all.sort_by(f64::total_cmp);
             let kept = if n > 2 { &all[1..n - 1] } else { &all[..] };
             kept.iter().sum::<f64>() / kept.len() as f64

@@ -233,6 +233,14 @@ fn push_mark(svg: &mut String, (x, y): Place, group: usize) {
     );
 }
 
+/// What belongs to a mark, and the mark, in the colour of its group.
+pub(super) fn push_mark_of(svg: &mut String, group: usize, place: Place, with: &str) {
+    let colour = group % COLOURS;
+    let _ = write!(svg, "<g class=\"c{colour}\">{with}");
+    push_mark(svg, place, group);
+    svg.push_str("</g>");
+}
+
 /// How a series looks in the legend, from one place to another on a line.
 pub(super) fn push_sample(
     svg: &mut String,

@@ -195,3 +195,40 @@ fn legends_fit() {
         }
     }
 }
+
+/// Every row has its name, every mark its place: better ones to the left, the line at 0 between.
+#[test]
+fn rows_hold_a_mark_for_everyone() {
+    let reach = |at: f64| Some(Reach { low: at - 5.0, at, high: at + 5.0 });
+    let row = |name: &str, marks| Row { name: name.to_owned(), marks };
+    let rows = vec![
+        row("clean", vec![reach(-40.0), reach(10.0)]),
+        row("<noisy>", vec![None, Some(Reach { low: f64::NAN, at: 0.0, high: 1.0 })]),
+    ];
+    let series = vec!["ours".to_owned(), "theirs".to_owned()];
+    let (title, x) = ("title".to_owned(), Axis::new("change"));
+    let svg = Rows { title, x, series, rows }.svg();
+    let written = texts(&svg);
+    for text in ["clean", "<noisy>", "ours", "theirs", "change", "0", "−20"] {
+        assert!(written.iter().any(|found| found == text), "{text} in {written:?}");
+    }
+    let document = Document::parse(&svg).unwrap();
+    let marks = |class: &str| -> Vec<f64> {
+        let groups =
+            document.descendants().filter(|node| node.attribute("class") == Some(class));
+        let bars =
+            groups.flat_map(|node| node.children()).filter_map(|node| node.attribute("d"));
+        let bars = bars.filter(|path| path.contains('H'));
+        bars.map(|path| path[1..].split(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let zero =
+        document.descendants().find(|node| node.attribute("stroke-opacity") == Some("0.9"));
+    let zero: f64 =
+        zero.unwrap().attribute("d").unwrap()[1..].split(' ').next().unwrap().parse().unwrap();
+    let (ours, theirs) = (marks("c0"), marks("c1"));
+    assert_eq!((ours.len(), theirs.len()), (1, 1));
+    assert!(ours[0] < zero && zero < theirs[0]);
+    // 45 below 0 is nine times as far from it as 5 above.
+    assert!(((zero - ours[0]) - 9.0 * (theirs[0] - zero)).abs() < 1.0);
+    assert!(coordinates(&svg).iter().all(|place| place.is_finite()));
+}

@@ -5,11 +5,14 @@
 
 use super::super::methods::Dynamics;
 use super::super::record::Record;
-use super::super::ways::Taken;
+use super::super::ways::{Taken, USUAL};
 use crate::error::Error;
+use crate::way::usual_rules;
 use fewstep_core::leave_one_out::LeaveOneOut;
 use fewstep_core::signal::SignalFit;
-use fewstep_core::{Block, Evidence, Geometry, Matrix, Noise, Spectrum, StepSize};
+use fewstep_core::{
+    Block, Evidence, Geometry, Matrix, Noise, Rules, Selection, Spectrum, StepSize, decide,
+};
 use fewstep_engine::{LinearPath, Steps};
 
 /// What a rule may look at.
@@ -35,10 +38,49 @@ pub(crate) struct Case {
     /// `None` if there is nothing to correct or nothing moves: all predictions are the model's.
     pub(crate) seen: Option<Seen>,
     target: f64,
+    base: f64,
+    residuals: Vec<f64>,
+    /// The smallest and the largest value of a label.
+    labels: [f64; 2],
     steps: Vec<f64>,
     linear: Vec<f64>,
     /// Where whole decisions led.
     ways: Vec<Taken>,
+}
+
+/// The usual decision for a task, and how sure it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outlook {
+    /// The prediction without adaptation.
+    pub(crate) base: f64,
+    /// The prediction that the decision led to.
+    pub(crate) adapted: f64,
+    target: f64,
+    /// How much of the weight is on steps.
+    pub(crate) moved: f64,
+    /// Posterior standard deviation of the ideal correction.
+    pub(crate) deviation: f64,
+    /// Where the answer is meant to lie, for every coverage that was asked for.
+    pub(crate) intervals: Vec<[f64; 2]>,
+}
+
+impl Outlook {
+    /// The squared error without adaptation.
+    pub(crate) fn untouched(&self) -> f64 {
+        (self.base - self.target).powi(2)
+    }
+
+    /// The squared error of the decision.
+    pub(crate) fn error(&self) -> f64 {
+        (self.adapted - self.target).powi(2)
+    }
+
+    /// Whether the answer lies between two ends.
+    pub(crate) fn holds(&self, [low, high]: [f64; 2]) -> bool {
+        // Predictions and labels are sums of rounded numbers.
+        let room = 1e-9;
+        (low - room..=high + room).contains(&self.target)
+    }
 }
 
 impl Case {
@@ -54,8 +96,46 @@ impl Case {
                 *prediction += change;
             }
         }
-        let (steps, ways) = (trace.steps.clone(), trace.ways.clone());
-        Ok(Some(Self { seen, target: record.target, steps, linear, ways }))
+        Ok(Some(Self {
+            seen,
+            target: record.target,
+            base: trace.base,
+            residuals: trace.residuals.clone(),
+            labels: trace.labels,
+            steps: trace.steps.clone(),
+            linear,
+            ways: trace.ways.clone(),
+        }))
+    }
+
+    /// The usual decision, if it was carried out in this way, with intervals meant to hold the
+    /// answer so often.
+    pub(crate) fn outlook(
+        &self,
+        dynamics: Dynamics,
+        coverages: &[f64],
+    ) -> Result<Option<Outlook>, Error> {
+        let Some(taken) = self.ways.iter().find(|taken| taken.way == USUAL) else {
+            return Ok(None);
+        };
+        let Some(adapted) = taken.by(dynamics) else { return Ok(None) };
+        // The block is chosen already.
+        let rules = Rules { selection: Selection::All, budget: None, ..usual_rules() };
+        let block = taken.seen.block(taken.block.clone())?;
+        let geometry = Geometry::new(self.residuals.clone(), vec![block])?;
+        let (mut intervals, mut moved, mut deviation) = (vec![], 0.0, 0.0);
+        for &coverage in coverages {
+            let decision = decide(&geometry, &Rules { coverage, ..rules.clone() })?;
+            moved = decision.how_far.posterior.iter().skip(1).sum();
+            let Some(query) = decision.query else { continue };
+            deviation = query.standard_deviation;
+            let [least, most] = self.labels;
+            // Without anything to correct there is no interval: the prediction stands alone.
+            let ends = query.interval.map_or([0.0, 0.0], |found| [found.lower, found.upper]);
+            intervals.push(ends.map(|end| (self.base + end).max(least).min(most)));
+        }
+        let (base, target) = (self.base, self.target);
+        Ok(Some(Outlook { base, adapted, target, moved, deviation, intervals }))
     }
 
     /// Predictions after 0, 1, … steps.
@@ -71,10 +151,10 @@ impl Case {
         self.ways.iter().map(|taken| taken.way.as_str())
     }
 
-    /// The squared error of one of them.
-    pub(crate) fn way_error(&self, way: &str) -> Option<f64> {
+    /// The squared error of one of them, if it was carried out in this way.
+    pub(crate) fn way_error(&self, way: &str, dynamics: Dynamics) -> Option<f64> {
         let taken = self.ways.iter().find(|taken| taken.way == way)?;
-        Some((taken.prediction - self.target).powi(2))
+        Some((taken.by(dynamics)? - self.target).powi(2))
     }
 
     /// Squared errors after 0, 1, … steps.
@@ -86,6 +166,16 @@ impl Case {
     pub(crate) fn error(&self, weights: &[f64], dynamics: Dynamics) -> f64 {
         let found: f64 = weights.iter().zip(self.path(dynamics)).map(|(w, s)| w * s).sum();
         (found - self.target).powi(2)
+    }
+}
+
+impl Taken {
+    /// The prediction, if it was made in this way.
+    fn by(&self, dynamics: Dynamics) -> Option<f64> {
+        match dynamics {
+            Dynamics::Steps => self.prediction,
+            Dynamics::Linear => Some(self.linear),
+        }
     }
 }
 
@@ -170,10 +260,15 @@ pub(crate) mod tests {
             examples: vec![],
             ways: vec![Taken {
                 way: "straight".to_owned(),
-                prediction: 0.25,
+                prediction: Some(0.25),
                 linear: 0.2,
                 block: "mlp-up.0".to_owned(),
                 horizon: 1,
+                seen: SeenBlock {
+                    kernel: vec![1.0, 0.5, 1.0, 0.0, 0.0, 1.0],
+                    coupling: vec![1.0, 0.5, 0.0],
+                    variance: 1.0,
+                },
             }],
         };
         Record {
@@ -189,7 +284,14 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn case(target: f64, slope: f64, longest: u32) -> Case {
-        Case::new(&record(target, slope, longest), longest).unwrap().unwrap()
+        case_of("straight", target, slope, longest)
+    }
+
+    /// The same with another name for its decision.
+    pub(crate) fn case_of(way: &str, target: f64, slope: f64, longest: u32) -> Case {
+        let mut record = record(target, slope, longest);
+        way.clone_into(&mut record.trace.as_mut().unwrap().ways[0].way);
+        Case::new(&record, longest).unwrap().unwrap()
     }
 
     impl Case {

@@ -24,6 +24,8 @@ pub(crate) struct Field<'a> {
     pub(crate) oracle: Vec<f64>,
     /// The best number of steps for all, and its errors.
     pub(crate) hindsight: (usize, Vec<f64>),
+    /// With the paper's rule.
+    pub(crate) paper: Vec<f64>,
 }
 
 /// A rule or a whole decision on the tasks of one kind.
@@ -42,7 +44,7 @@ pub(crate) struct Judged {
 }
 
 impl<'a> Field<'a> {
-    pub(crate) fn new(cases: &'a [Case], dynamics: Dynamics) -> Self {
+    pub(crate) fn new(cases: &'a [Case], dynamics: Dynamics) -> Result<Self, Error> {
         let cases: Vec<&Case> =
             cases.iter().filter(|case| !case.errors(dynamics).is_empty()).collect();
         let errors: Vec<Vec<f64>> = cases.iter().map(|case| case.errors(dynamics)).collect();
@@ -51,13 +53,16 @@ impl<'a> Field<'a> {
         let best = (0..longest).min_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap_or(0);
         let at = |steps: usize| errors.iter().map(|task| task[steps]).collect();
         let least = |task: &Vec<f64>| task.iter().copied().fold(f64::INFINITY, f64::min);
-        Self {
+        let mut field = Self {
             dynamics,
             untouched: at(0),
             oracle: errors.iter().map(least).collect(),
             hindsight: (best, at(best)),
+            paper: vec![],
             cases,
-        }
+        };
+        field.paper = field.errors(PAPER)?;
+        Ok(field)
     }
 
     /// How many tasks there are.
@@ -84,31 +89,28 @@ impl<'a> Field<'a> {
 
     /// The names of whole decisions that were carried out for all tasks.
     pub(crate) fn ways(&self) -> Vec<String> {
-        let Some(first) = self.cases.first().filter(|_| self.dynamics == Dynamics::Steps)
-        else {
-            return vec![];
-        };
-        let all = |way: &&str| self.cases.iter().all(|case| case.way_error(way).is_some());
+        let Some(first) = self.cases.first() else { return vec![] };
+        let went = |case: &&Case, way: &str| case.way_error(way, self.dynamics).is_some();
+        let all = |way: &&str| self.cases.iter().all(|case| went(case, way));
         first.ways().filter(all).map(str::to_owned).collect()
     }
 
     /// Squared errors of one of them, task by task.
     pub(crate) fn way_errors(&self, way: &str) -> Vec<f64> {
-        self.cases.iter().filter_map(|case| case.way_error(way)).collect()
+        self.cases.iter().filter_map(|case| case.way_error(way, self.dynamics)).collect()
     }
 
     /// Everything about errors like these.
-    pub(crate) fn judge(&self, errors: &[f64], seed: u64) -> Result<Judged, Error> {
-        let paper = self.errors(PAPER)?;
+    pub(crate) fn judge(&self, errors: &[f64], seed: u64) -> Judged {
         let count = self.len().max(1) as f64;
         let worse = errors.iter().zip(&self.untouched).filter(|(error, base)| error > base);
-        Ok(Judged {
+        Judged {
             share: self.share(errors),
             gain: Paired::improvement(&self.untouched, errors, seed),
             over_hindsight: Paired::improvement(&self.hindsight.1, errors, seed),
-            over_paper: Paired::improvement(&paper, errors, seed),
+            over_paper: Paired::improvement(&self.paper, errors, seed),
             hurt: worse.count() as f64 / count,
-        })
+        }
     }
 }
 
@@ -130,15 +132,14 @@ mod tests {
     #[test]
     fn gains_are_shares_of_what_the_best_steps_of_each_task_gain() {
         let cases = [case(0.2, 0.1, 4), case(0.4, 0.1, 4)];
-        let field = Field::new(&cases, Dynamics::Steps);
+        let field = Field::new(&cases, Dynamics::Steps).unwrap();
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
         assert!(close(field.untouched[0], 0.04) && close(field.untouched[1], 0.16));
         assert!(field.oracle.iter().all(|&error| close(error, 0.0)));
         // (0.2 − T/10)² + (0.4 − T/10)² is smallest at 3.
         assert_eq!(field.hindsight.0, 3);
         assert!(close(field.share(&field.hindsight.1), 0.9));
-        let judge =
-            |field: &Field<'_>, rule| field.judge(&field.errors(rule).unwrap(), 0).unwrap();
+        let judge = |field: &Field<'_>, rule| field.judge(&field.errors(rule).unwrap(), 0);
         let two = judge(&field, Rule::Fixed(2));
         assert!(close(two.share, 0.8) && close(two.gain.difference.mean, 0.08));
         assert!(close(two.over_hindsight.difference.mean, -0.01));
@@ -147,7 +148,7 @@ mod tests {
         assert!(close(none.share, 0.0) && close(none.harm(&field), 0.0));
         // Too far for the first: 0.5 instead of 0.2.
         let one = [case(0.2, 0.1, 6)];
-        let five = judge(&Field::new(&one, Dynamics::Steps), Rule::Fixed(5));
+        let five = judge(&Field::new(&one, Dynamics::Steps).unwrap(), Rule::Fixed(5));
         assert!(close(five.hurt, 1.0) && close(five.gain.difference.mean, 0.04 - 0.09));
     }
 
@@ -155,16 +156,17 @@ mod tests {
     #[test]
     fn whole_decisions_are_judged_beside_rules() {
         let cases = [case(0.2, 0.1, 4), case(0.4, 0.1, 4)];
-        let field = Field::new(&cases, Dynamics::Steps);
+        let field = Field::new(&cases, Dynamics::Steps).unwrap();
         assert_eq!(field.ways(), ["straight"]);
-        assert!(Field::new(&cases, Dynamics::Linear).ways().is_empty());
+        let linear = Field::new(&cases, Dynamics::Linear).unwrap().way_errors("straight");
+        assert!(linear[0].abs() < 1e-12 && (linear[1] - 0.04).abs() < 1e-12);
         let errors = field.way_errors("straight");
         assert!((errors[0] - 0.0025).abs() < 1e-12 && (errors[1] - 0.0225).abs() < 1e-12);
-        let (judged, paper) = (field.judge(&errors, 0).unwrap(), field.errors(PAPER).unwrap());
+        let (judged, paper) = (field.judge(&errors, 0), field.errors(PAPER).unwrap());
         let mean = |errors: &[f64]| errors.iter().sum::<f64>() / 2.0;
         let over = judged.over_paper.difference.mean;
         assert!((over - (mean(&paper) - 0.0125)).abs() < 1e-12, "{paper:?}");
-        let own = field.judge(&paper, 0).unwrap().over_paper.difference.mean;
+        let own = field.judge(&paper, 0).over_paper.difference.mean;
         assert!(own.abs() < 1e-15 && over.abs() > 1e-3);
     }
 
@@ -173,7 +175,7 @@ mod tests {
         let mut bare = case(0.2, 0.1, 4);
         bare.forget_steps();
         let cases = [bare];
-        assert_eq!(Field::new(&cases, Dynamics::Steps).len(), 0);
-        assert_eq!(Field::new(&cases, Dynamics::Linear).len(), 1);
+        assert_eq!(Field::new(&cases, Dynamics::Steps).unwrap().len(), 0);
+        assert_eq!(Field::new(&cases, Dynamics::Linear).unwrap().len(), 1);
     }
 }

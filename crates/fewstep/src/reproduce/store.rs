@@ -72,7 +72,8 @@ impl Store {
         std::fs::remove_file(&probe).map_err(refused(&probe, "remove"))
     }
 
-    /// Opens the results of finished runs, or parts of runs, of the same settings.
+    /// Opens the results of finished runs, or parts of runs, of the same settings. Runs that compare
+    /// rules may have looked at tasks of different kinds, or seeds.
     ///
     /// # Errors
     ///
@@ -87,11 +88,14 @@ impl Store {
             }
             let settings: Settings = read_json(&file)?;
             let pilot = pilot_of(directory)?;
-            match &first {
+            match &mut first {
                 None => first = Some((settings, pilot)),
-                Some((expected, known)) => {
-                    agree(&file, &settings, expected)?;
-                    agree(&directory.join(PILOT), &pilot, known)?;
+                Some((known, known_pilot)) => {
+                    add_kinds(known, &settings);
+                    let found =
+                        Settings { parts: same_parts(settings.parts, known), ..settings };
+                    agree(&file, &found, known)?;
+                    agree(&directory.join(PILOT), &pilot, known_pilot)?;
                 }
             }
         }
@@ -220,6 +224,31 @@ pub fn gather(directories: &[PathBuf], part: &Part) -> Result<Lined, Error> {
     Ok(found.into_iter().map(|(task, (line, _))| (task, line)).collect())
 }
 
+/// Adds the kinds of tasks for rules that are not known yet.
+fn add_kinds(known: &mut Settings, found: &Settings) {
+    for part in &found.parts {
+        let name = |other: &Part| other.name == part.name;
+        if part.kind.is_some() && !known.parts.iter().any(name) {
+            known.parts.push(part.clone());
+        }
+    }
+}
+
+/// Parts in the order of those that are known, with the known ones among them for kinds that were
+/// not looked at.
+fn same_parts(mut found: Vec<Part>, known: &Settings) -> Vec<Part> {
+    let mut parts = vec![];
+    for part in &known.parts {
+        match found.iter().position(|other| other.name == part.name) {
+            Some(place) => parts.push(found.remove(place)),
+            None if part.kind.is_some() => parts.push(part.clone()),
+            None => {}
+        }
+    }
+    parts.extend(found);
+    parts
+}
+
 fn file_of(directory: &Path, part: &Part) -> PathBuf {
     directory.join(format!("{}.jsonl", part.name))
 }
@@ -277,6 +306,7 @@ fn difference(name: &str, a: &Value, b: &Value) -> Option<(String, String, Strin
 
 #[cfg(test)]
 mod tests {
+    use super::super::kinds::Kind;
     use super::super::record::Failure;
     use super::super::settings::{Choices, Experiment, Role};
     use super::*;
@@ -330,6 +360,35 @@ mod tests {
         std::fs::write(a.join(SETTINGS), "{").unwrap();
         let refused = Store::settings_of(std::slice::from_ref(&a)).unwrap_err();
         assert!(matches!(refused, Error::BadSettings { file, .. } if file == a.join(SETTINGS)));
+    }
+
+    /// Kinds may be measured apart; what has one name must be one thing.
+    #[test]
+    fn runs_over_other_kinds_are_put_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |place: &str, kind: Kind, tasks: usize| {
+            let mut settings = settings(0);
+            let part = &mut settings.parts[0];
+            (part.kind, part.tasks) = (Some(kind), tasks);
+            part.name = format!("rules-{kind}");
+            let place = directory.path().join(place);
+            Store::open(&place, &settings, false).unwrap();
+            place
+        };
+        let (swap, near) = (of("swap", Kind::Swap, 7), of("near", Kind::ShiftNear, 5));
+        let together =
+            Store::settings_of(&[swap.clone(), near.clone(), swap.clone()]).unwrap().0;
+        let names: Vec<&str> = together.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["rules-swap", "rules-shift-near"]);
+        let refused = Store::settings_of(&[swap.clone(), near, of("more", Kind::Swap, 8)]);
+        assert!(matches!(
+            refused,
+            Err(Error::OtherSettings { name, .. }) if name == "parts.0.tasks"
+        ));
+        let main = directory.path().join("main");
+        Store::open(&main, &settings(0), false).unwrap();
+        let refused = Store::settings_of(&[swap, main]);
+        assert!(matches!(refused, Err(Error::OtherSettings { name, .. }) if name == "parts"));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
 
+/// Up to so many steps per example, steps take fewer operations than eigendecompositions.
+const STEPS_PER_EXAMPLE: u64 = 10;
+
 /// How the squared errors of the dropped examples are averaged to one risk.
 ///
 /// # Examples
@@ -103,9 +106,9 @@ struct Query {
 impl LeaveOneOut {
     /// Drops each example in turn and predicts it after every candidate number of steps.
     ///
-    /// Exact, by `n` eigendecompositions of size `n − 1`. With a single example there is nothing
-    /// to learn from and every prediction is 0. The coupling is needed for
-    /// [`Averaging::QueryWeighted`] and [`LeaveOneOut::interval`] only.
+    /// Exact: by taking the steps, or, where they are many, by `n` eigendecompositions of size
+    /// `n − 1`. With a single example there is nothing to learn from and every prediction is 0. The
+    /// coupling is needed for [`Averaging::QueryWeighted`] and [`LeaveOneOut::interval`] only.
     ///
     /// # Errors
     ///
@@ -141,16 +144,14 @@ impl LeaveOneOut {
         if candidates.is_empty() {
             return Err(Error::Empty { quantity: "candidate horizons" });
         }
-        // One row per example here; the transpose is what readers want.
-        let mut predictions = Vec::with_capacity(n);
-        let mut corrections = Vec::with_capacity(n);
-        for example in 0..n {
-            let others = Others::without(example, kernel, residuals, step, candidates)?;
-            predictions.push(others.predict(&without(example, kernel.row(example))));
-            if let Some(coupling) = coupling {
-                corrections.push(others.predict(&without(example, coupling)));
-            }
-        }
+        let longest = candidates.iter().copied().max().unwrap_or(0);
+        let Paths { predictions, corrections } =
+            if u64::from(longest) <= STEPS_PER_EXAMPLE * n as u64 {
+                by_steps(kernel, residuals, step, candidates, coupling)
+            } else {
+                by_modes(kernel, residuals, step, candidates, coupling)?
+            };
+        // One row per example there; the transpose is what readers want.
         let errors = Matrix::from_fn(candidates.len(), n, |candidate, example| {
             residuals[example] - predictions[example][candidate]
         });
@@ -505,6 +506,77 @@ fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
             mean(&squares[(n - 1) / 2..=n / 2])
         }
     }
+}
+
+/// What steps on all examples but one predict: one row per example, one column per candidate.
+struct Paths {
+    /// For the example itself.
+    predictions: Vec<Vec<f64>>,
+    /// For the query; empty without one.
+    corrections: Vec<Vec<f64>>,
+}
+
+/// By taking the steps: `n²` operations each for every example.
+fn by_steps(
+    kernel: &Matrix,
+    residuals: &[f64],
+    step: StepSize,
+    candidates: &[u32],
+    coupling: Option<&[f64]>,
+) -> Paths {
+    let n = residuals.len();
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    order.sort_by_key(|&candidate| candidates[candidate]);
+    let mut paths = Paths { predictions: Vec::new(), corrections: Vec::new() };
+    for example in 0..n {
+        let (mut fit, mut correction, mut taken) = (vec![0.0; n], 0.0, 0);
+        let (mut predictions, mut corrections) =
+            (vec![0.0; candidates.len()], vec![0.0; candidates.len()]);
+        for &candidate in &order {
+            while taken < candidates[candidate] {
+                // ρ times what is left to learn, of all examples but one.
+                let pull = |other: usize| match other == example {
+                    true => 0.0,
+                    false => step.get() * (residuals[other] - fit[other]),
+                };
+                let pulls: Vec<f64> = (0..n).map(pull).collect();
+                for (row, pull) in pulls.iter().enumerate() {
+                    // The kernel is symmetric: its rows are its columns.
+                    for (fit, entry) in fit.iter_mut().zip(kernel.row(row)) {
+                        *fit += pull * entry;
+                    }
+                }
+                correction += coupling.map_or(0.0, |coupling| dot(coupling, &pulls));
+                taken += 1;
+            }
+            predictions[candidate] = fit[example];
+            corrections[candidate] = correction;
+        }
+        paths.predictions.push(predictions);
+        if coupling.is_some() {
+            paths.corrections.push(corrections);
+        }
+    }
+    paths
+}
+
+/// By eigendecompositions: about `10n³` operations for every example, however many the steps.
+fn by_modes(
+    kernel: &Matrix,
+    residuals: &[f64],
+    step: StepSize,
+    candidates: &[u32],
+    coupling: Option<&[f64]>,
+) -> Result<Paths, Error> {
+    let mut paths = Paths { predictions: Vec::new(), corrections: Vec::new() };
+    for example in 0..residuals.len() {
+        let others = Others::without(example, kernel, residuals, step, candidates)?;
+        paths.predictions.push(others.predict(&without(example, kernel.row(example))));
+        if let Some(coupling) = coupling {
+            paths.corrections.push(others.predict(&without(example, coupling)));
+        }
+    }
+    Ok(paths)
 }
 
 /// What steps on all examples but one learn, in the modes of the others.

@@ -244,8 +244,8 @@ pub(crate) fn average_on<R: Real>(
     weights: &[(usize, f64)],
 ) -> Result<Applied<R>, Error> {
     let mut tape = tape.of_examples();
-    let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
-    let mut residuals = task.residuals(&base_predictions);
+    let base = split(finite(tape.predictions(), 0)?);
+    let mut residuals = task.residuals(&base.0);
     let (mut update, mut average) = (tape.zero_update(), tape.zero_update());
     let (mut scratch, mut taken) = (Vec::new(), 0);
     for &(horizon, weight) in weights {
@@ -260,14 +260,24 @@ pub(crate) fn average_on<R: Real>(
         }
         average.add_scaled(R::of(weight), &update);
     }
-    let (predictions, query_prediction) = split(finite(tape.run(&average)?, taken)?);
+    applied(tape, base, average, taken)
+}
+
+/// What an update that took so many steps does, beside what was predicted before it.
+fn applied<R: Real>(
+    mut tape: Tape<'_, R>,
+    (base_predictions, base_query_prediction): (Vec<f64>, f64),
+    update: Update<R>,
+    steps: usize,
+) -> Result<Applied<R>, Error> {
+    let (predictions, query_prediction) = split(finite(tape.run(&update)?, steps)?);
     let passes = tape.passes();
     Ok(Applied {
         predictions,
         query_prediction,
         base_predictions,
         base_query_prediction,
-        update: average,
+        update,
         passes,
     })
 }
@@ -400,21 +410,12 @@ fn apply<R: Real>(
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
 ) -> Result<Applied<R>, Error> {
     let mut tape = tape.of_examples();
-    let (base_predictions, base_query_prediction) = split(finite(tape.predictions(), 0)?);
-    let weights = weigh(&task.residuals(&base_predictions))?;
+    let base = split(finite(tape.predictions(), 0)?);
+    let weights = weigh(&task.residuals(&base.0))?;
     tape.pull_back(&seeds(&weights))?;
     let mut update = tape.zero_update();
     add_gradient(&tape, scales, &mut update, &mut Vec::new());
-    let (predictions, query_prediction) = split(finite(tape.run(&update)?, 1)?);
-    let passes = tape.passes();
-    Ok(Applied {
-        predictions,
-        query_prediction,
-        base_predictions,
-        base_query_prediction,
-        update,
-        passes,
-    })
+    applied(tape, base, update, 1)
 }
 
 /// The predictions of the leave-one-out prompts, and that for the query.

@@ -260,6 +260,28 @@ fn design_5_5_interval_is_the_jackknife_plus() {
     });
 }
 
+/// Section 5.7: few steps are taken one by one, many by the modes of the kernel; both say the same.
+#[test]
+fn design_5_7_steps_and_modes_agree() {
+    for_prompts(|p| {
+        let n = p.n();
+        let most = 10 * u32::try_from(n).unwrap();
+        let (few, _) = observe(p, 0.3, &[most, 0, 3, 3]);
+        let (many, _) = observe(p, 0.3, &[most, 0, 3, 3, most + 1]);
+        let scale = norm(&p.residuals) * f64::from(most);
+        for row in 0..4 {
+            for example in 0..n {
+                let [a, b] = [&few, &many].map(|dropped| dropped.errors()[(row, example)]);
+                assert_close(a, b, scale, n);
+            }
+            let [a, b] = [&few, &many].map(|dropped| dropped.interval(row, 0.5).unwrap());
+            let scale = scale * (1.0 + norm(&p.coupling()));
+            assert_close(a.lower, b.lower, scale, n);
+            assert_close(a.upper, b.upper, scale, n);
+        }
+    });
+}
+
 /// Section 5.5: of an average over horizons, errors and corrections are averaged before the interval
 /// is taken.
 #[test]
@@ -280,7 +302,7 @@ fn design_5_5_interval_of_an_average_averages_first() {
             })
             .collect();
         let found = dropped.interval_of_average(&weights, 0.5).unwrap();
-        let rank = (n + 1) / 2;
+        let rank = n.div_ceil(2);
         let scale = norm(&p.residuals) * (1.0 + 1.8 + step * 6.0 * norm(&p.coupling()));
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         assert_close(found.lower, ends[rank - 1].0, scale, n);

@@ -269,7 +269,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     let text = printed(&output);
     for part in [
         "Rules, developed",
-        "26 rules",
+        "27 rules",
         "6 whole decisions",
         "The usual decision (one MLP, careful average)",
         "When the usual decision hurts",

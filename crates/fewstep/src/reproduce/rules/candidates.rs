@@ -38,7 +38,20 @@ pub(crate) enum Rule {
     Shrunk,
     /// The mean of the averages by evidence and by leave-one-out likelihood.
     Both,
+    /// All numbers of steps, weighted by their leave-one-out likelihood and by what prompts before
+    /// this one were given on average.
+    Pooled,
 }
+
+/// What the prompts before this one were given: weights over the numbers of steps, added up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Past {
+    prompts: usize,
+    given: Vec<f64>,
+}
+
+/// How many prompts even weights count for, beside those that were seen.
+const EVEN: f64 = 10.0;
 
 /// Mean numbers of steps of the posterior means that are tried: a posterior mean is an average
 /// over numbers of steps that become rarer at a constant rate (Prop. G.6).
@@ -46,6 +59,23 @@ const MEAN_STEPS: [f64; 12] =
     [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 
 impl Rule {
+    /// Weights for a prompt that comes after others.
+    pub(crate) fn weights_after(self, past: &mut Past, seen: &Seen) -> Result<Vec<f64>, Error> {
+        let mut weights = self.weights(seen)?;
+        if self == Self::Pooled {
+            past.given.resize(weights.len(), 0.0);
+            let even = EVEN / weights.len() as f64;
+            for (weight, given) in weights.iter_mut().zip(&past.given) {
+                *weight *= (even + given) / (EVEN + past.prompts as f64);
+            }
+            let total: f64 = weights.iter().sum();
+            weights.iter_mut().for_each(|weight| *weight /= total);
+            add(&mut past.given, 1.0, &weights);
+            past.prompts += 1;
+        }
+        Ok(weights)
+    }
+
     /// Weights over the numbers of steps, which add up to one.
     pub(crate) fn weights(self, seen: &Seen) -> Result<Vec<f64>, Error> {
         let n = seen.examples();
@@ -82,6 +112,7 @@ impl Rule {
             Self::LeaveOneOutAverage(averaging, power) => {
                 likelihoods(&seen.left_out.risk(averaging)?, n, power)
             }
+            Self::Pooled => Self::LeaveOneOutAverage(Averaging::Plain, 1.0).weights(seen)?,
             Self::Filter => {
                 let ratio = seen.signal.noise_to_signal();
                 // Mean steps m of a filter with ratio λ_★ and step ρ: m = 1/(ρ λ_★).
@@ -191,7 +222,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Every rule that was tried on the tasks for development.
-pub(crate) const TRIED: [Rule; 26] = [
+pub(crate) const TRIED: [Rule; 27] = [
     Rule::Fixed(0),
     Rule::Fixed(8),
     Rule::Fixed(30),
@@ -218,6 +249,7 @@ pub(crate) const TRIED: [Rule; 26] = [
     Rule::FilterAverage(1.0),
     Rule::Shrunk,
     Rule::Both,
+    Rule::Pooled,
 ];
 
 /// The rules that are judged.
@@ -265,6 +297,7 @@ impl fmt::Display for Rule {
             }
             Self::Shrunk => write!(formatter, "leave-one-out T and share"),
             Self::Both => write!(formatter, "mean of both averages"),
+            Self::Pooled => write!(formatter, "average by leave-one-out, pooled over prompts"),
         }
     }
 }
@@ -290,6 +323,27 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), TRIED.len());
         assert!(FINALISTS.iter().all(|rule| TRIED.contains(rule)));
+    }
+
+    /// The first prompt decides alone; after many like it, less is needed to go where they went.
+    #[test]
+    fn prompts_before_this_one_weigh_in() {
+        let case = case(0.3, 0.1, 4);
+        let seen = case.seen.as_ref().unwrap();
+        let alone = Rule::LeaveOneOutAverage(Averaging::Plain, 1.0).weights(seen).unwrap();
+        let mut past = Past::default();
+        let first = Rule::Pooled.weights_after(&mut past, seen).unwrap();
+        assert!(alone.iter().zip(&first).all(|(a, b)| (a - b).abs() < 1e-12));
+        // Its second look counts even weights ten times and itself once.
+        let second = Rule::Pooled.weights_after(&mut past, seen).unwrap();
+        let prior: Vec<f64> = first.iter().map(|given| (2.0 + given) / 11.0).collect();
+        let total: f64 = prior.iter().zip(&alone).map(|(p, a)| p * a).sum();
+        for ((p, a), found) in prior.iter().zip(&alone).zip(&second) {
+            assert!((p * a / total - found).abs() < 1e-12);
+        }
+        assert_ne!(first, second);
+        let other = Rule::Fixed(2).weights_after(&mut past, seen).unwrap();
+        assert_eq!((other[2], past.prompts), (1.0, 2));
     }
 
     /// Rules of the tool, asked for by name, choose the same.

@@ -6,7 +6,7 @@
 
 use super::super::methods::Dynamics;
 use super::super::statistics::Paired;
-use super::candidates::Rule;
+use super::candidates::{Past, Rule};
 use super::case::Case;
 use crate::error::Error;
 
@@ -73,8 +73,9 @@ impl<'a> Field<'a> {
     /// Squared errors of a rule, task by task.
     pub(crate) fn errors(&self, rule: Rule) -> Result<Vec<f64>, Error> {
         let cases = self.cases.iter().zip(&self.untouched);
+        let mut past = Past::default();
         let error = |(case, untouched): (&&Case, &f64)| match &case.seen {
-            Some(seen) => Ok(case.error(&rule.weights(seen)?, self.dynamics)),
+            Some(seen) => Ok(case.error(&rule.weights_after(&mut past, seen)?, self.dynamics)),
             None => Ok(*untouched),
         };
         cases.map(error).collect()

@@ -38,8 +38,8 @@ pub struct GreedyChoice {
 ///
 /// Coupling, kernel and step size are those of the current set *plus* the candidate, so `h` is
 /// what `T` linear steps on these blocks would do. Of equal candidates the first is taken; in
-/// particular, residuals of 0 give the first blocks. Not the rule of [`query_scores`], which has
-/// the same name in the paper.
+/// particular, residuals of 0 give the first blocks. Not the rule of
+/// [`query_scores`](super::query_scores), which has the same name in the paper.
 ///
 /// Every candidate costs `O(n³ + min(T, 20n) n²)`, without a decomposition while `T ≤ 20n`.
 ///

@@ -285,7 +285,10 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     }
     let judged = read(&test, "report.md");
     assert!(judged.contains("Rules, judged") && judged.contains("2 whole decisions"));
-    assert!(read(&test.join("figures"), "rules-gains.svg").contains("the paper's rule"));
+    assert!(
+        read(&test.join("figures"), "rules-gains.svg")
+            .contains("the best fixed T in hindsight")
+    );
     let stored = |out: &Path, split: &str| {
         let lines = read(out, &format!("rules-swap-{split}-seed-1.jsonl"));
         records(&lines).iter().map(|record| record["trace"].clone()).collect::<Vec<_>>()

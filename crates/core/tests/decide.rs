@@ -169,14 +169,30 @@ fn averages_by_left_out_errors_are_averages() {
         LeaveOneOut::of(prompt.kernel(), residuals, step, &horizons, coupling).unwrap();
     let expected = left_out.interval_of_average(&average.how_far.posterior, 0.8).unwrap();
     assert_eq!(average.query.unwrap().interval, Some(expected));
-    let hard = by(HorizonRule::LeaveOneOut, 5.0);
-    let expected = left_out.interval(hard.how_far.horizon as usize, 0.8).unwrap();
-    assert_eq!(hard.query.unwrap().interval, Some(expected));
     assert_eq!(by(HorizonRule::Evidence, 5.0).query.unwrap().interval, None);
     let share = |decision: &Decision| 1.0 - decision.how_far.posterior[0];
     let never = by(HorizonRule::LeaveOneOutAverage, 1e12);
     assert!(share(&never) < 0.01 && never.update == Update::None);
     assert_eq!(never.when.reason, Reason::RuleAdvisesAgainst);
+}
+
+/// The interval of a single horizon is that of the chosen one, not of the first.
+#[test]
+fn intervals_belong_to_the_chosen_horizon() {
+    let horizon = HorizonRule::LeaveOneOut;
+    let rules = Rules { horizon, selection: Selection::LeaveOneOut, ..Rules::default() };
+    let asked = |seed| decide(&geometry(seed, 0.01, true), &rules).unwrap();
+    let moved = (0..20).find(|&seed| asked(seed).how_far.horizon > 0).unwrap();
+    let (decision, residuals) =
+        (asked(moved), geometry(moved, 0.01, true).residuals().to_vec());
+    let step = StepSize::new(decision.how_far.step_size, &decision.spectrum).unwrap();
+    let coupling = Some(&decision.block.query().unwrap().coupling[..]);
+    let chosen = [0, decision.how_far.horizon];
+    let kernel = decision.block.kernel();
+    let left_out = LeaveOneOut::of(kernel, &residuals, step, &chosen, coupling).unwrap();
+    let [none, steps] = [0, 1].map(|index| left_out.interval(index, 0.8).unwrap());
+    assert_eq!(decision.query.unwrap().interval, Some(steps));
+    assert_ne!(none, steps);
 }
 
 /// The bound of the report is the evidence of the best horizon plus its slack.

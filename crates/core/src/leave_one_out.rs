@@ -528,6 +528,7 @@ fn by_steps(
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by_key(|&candidate| candidates[candidate]);
     let mut paths = Paths { predictions: Vec::new(), corrections: Vec::new() };
+    let mut pulls = vec![0.0; n];
     for example in 0..n {
         let (mut fit, mut correction, mut taken) = (vec![0.0; n], 0.0, 0);
         let (mut predictions, mut corrections) =
@@ -535,11 +536,11 @@ fn by_steps(
         for &candidate in &order {
             while taken < candidates[candidate] {
                 // ρ times what is left to learn, of all examples but one.
-                let pull = |other: usize| match other == example {
-                    true => 0.0,
-                    false => step.get() * (residuals[other] - fit[other]),
-                };
-                let pulls: Vec<f64> = (0..n).map(pull).collect();
+                for (pull, (residual, fit)) in pulls.iter_mut().zip(residuals.iter().zip(&fit))
+                {
+                    *pull = step.get() * (residual - fit);
+                }
+                pulls[example] = 0.0;
                 for (row, pull) in pulls.iter().enumerate() {
                     // The kernel is symmetric: its rows are its columns.
                     for (fit, entry) in fit.iter_mut().zip(kernel.row(row)) {

@@ -154,5 +154,12 @@ mod tests {
         let fields = vec![("shift".to_owned(), Field::new(&cases, Dynamics::Steps).unwrap())];
         let row = &super::table(&fields, "").rows[0];
         assert_eq!(row[2..4], ["+125 % [+125, +125]", "not shown"]);
+
+        // Where tasks differ, the ends lie on either side.
+        let cases = [case_of(USUAL, 0.4, 0.1, 4), case_of(USUAL, 0.1, 0.1, 4)];
+        let field = Field::new(&cases, Dynamics::Steps).unwrap();
+        let paired = Paired::improvement(&field.untouched, &field.way_errors(USUAL), 0);
+        let found = reach(&field, &paired);
+        assert!(found.low < found.at && found.at < found.high, "{found:?}");
     }
 }

@@ -571,19 +571,23 @@ impl Prompt<'_> {
     /// exists as a number.
     fn guarantee(&self, rules: &Rules, how_far: &HowFar) -> Result<Option<Bound>, Error> {
         let benchmark = self.benchmark()?;
-        let family = EvidenceFamily::new(
-            self.spectrum,
-            self.step,
-            mean_square(self.residuals),
-            &rules.horizons,
-        )?;
+        let best = best_horizon(&rules.horizons, &how_far.evidence_fixed)?;
+        // A bound needs the chosen horizon and the one that fluctuates most. Variances only fall
+        // along the steps here, so that this is the first; the others would be computed in vain.
+        let (first, last) = (rules.horizons[0], rules.horizons[rules.horizons.len() - 1]);
+        let other = if best.horizon == first { last } else { first };
+        let share = 1.0 / rules.horizons.len() as f64;
+        let (horizons, prior) = ([best.horizon, other], [share, 1.0 - share]);
+        let known = if first == last { 1 } else { 2 };
+        let noise_variance = mean_square(self.residuals);
+        let family =
+            EvidenceFamily::new(self.spectrum, self.step, noise_variance, &horizons[..known])?;
         let reference = Reference::Benchmark {
             signal_variance: benchmark.signal_variance(),
             noise_variance: benchmark.noise_variance(),
         };
-        let best = best_horizon(&rules.horizons, &how_far.evidence_fixed)?;
         let evidence = how_far.evidence_fixed[best.index];
-        let bound = PacBayes::new(&family, reference)?;
+        let bound = PacBayes::new(&family, reference)?.with_prior(&prior[..known])?;
         Ok(Some(bound.bound(best.horizon, evidence, rules.confidence)?))
     }
 

@@ -358,7 +358,7 @@ impl Modes {
             } else if slope < 0.0
                 && let Some(above) = rising.take()
             {
-                minima.push(self.bisect(at, above).exp());
+                minima.push(self.root(at, above).exp());
             }
             index += 1.0;
         }
@@ -383,14 +383,29 @@ impl Modes {
         (low.ln(), REACH.ln())
     }
 
-    /// The sign change of the slope between two logarithms of `λ★`.
-    fn bisect(&self, mut low: f64, mut high: f64) -> f64 {
-        for _ in 0..64 {
-            let middle = 0.5 * (low + high);
-            if self.slope(middle.exp()) > 0.0 {
-                high = middle;
+    /// The sign change of the slope between two logarithms of `λ★`: where a straight line through
+    /// both ends meets 0, an end that stays twice counting half (the Illinois method).
+    fn root(&self, mut low: f64, mut high: f64) -> f64 {
+        let (mut below, mut above) = (self.slope(low.exp()), self.slope(high.exp()));
+        let mut stayed = 0_i32;
+        for _ in 0..100 {
+            let width = high - low;
+            if width <= 4.0 * f64::EPSILON * low.abs().max(high.abs()).max(1.0) {
+                break;
+            }
+            let line = low + width * (below / (below - above));
+            let middle = if line > low && line < high { line } else { low + 0.5 * width };
+            let slope = self.slope(middle.exp());
+            if slope > 0.0 {
+                (high, above) = (middle, slope);
+                below *= if stayed > 0 { 0.5 } else { 1.0 };
+                stayed = 1;
+            } else if slope < 0.0 {
+                (low, below) = (middle, slope);
+                above *= if stayed < 0 { 0.5 } else { 1.0 };
+                stayed = -1;
             } else {
-                low = middle;
+                return middle;
             }
         }
         0.5 * (low + high)

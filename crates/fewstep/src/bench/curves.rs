@@ -98,6 +98,18 @@ pub(crate) struct Measured {
     pub(crate) bytes: Option<u64>,
 }
 
+impl Measured {
+    /// What was found, in a line.
+    pub(super) fn line(&self, axis: Growing, threads: usize) -> String {
+        let Self { size, seconds, step_seconds, rows, bytes } = self;
+        let memory = bytes.map_or(String::new(), |bytes| format!(", {} MiB", bytes >> 20));
+        let title = title(axis, threads);
+        format!(
+            "{title} {size}: {seconds:.3} s, steps {step_seconds:.3} s on {rows} tokens{memory}"
+        )
+    }
+}
+
 /// How time and memory grow with one thing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Curve {

@@ -3,7 +3,8 @@
 use super::cases::Case;
 use super::curves::{Curve, Growing, Measured, title};
 use super::measure::{Bench, Held, repeats};
-use super::own::Job;
+use super::memory::Peak;
+use super::own::{Job, Timing};
 use super::report::Spread;
 use crate::error::Error;
 use fewstep_engine::{Lora, memory_plan};
@@ -11,7 +12,7 @@ use fewstep_engine::{Lora, memory_plan};
 /// What a task may take of the machine's memory.
 const SHARE: f64 = 0.5;
 
-/// Runs of each size; long ones run once.
+/// Runs of each size; one that takes longer, in seconds, is the only one.
 const ROUNDS: usize = 3;
 const LONG: f64 = 5.0;
 
@@ -29,11 +30,15 @@ impl Bench<'_> {
                 for &size in axis.sizes(self.settings.quick) {
                     self.begin(&format!("{} {size}", title(axis, threads)));
                     if self.stopped() {
-                        return Ok(curves);
+                        break;
                     }
-                    points.extend(self.point(held, axis, threads, size)?);
+                    let found = self.point(held, axis, threads, size)?;
+                    found.iter().for_each(|point| self.note(&point.line(axis, threads)));
+                    points.extend(found);
                 }
-                curves.push(Curve::new(axis, threads, points));
+                if !points.is_empty() {
+                    curves.push(Curve::new(axis, threads, points));
+                }
             }
         }
         Ok(curves)
@@ -55,33 +60,49 @@ impl Bench<'_> {
             return Ok(None);
         }
         let case = Case::new(&shape, layers, &held.network)?.with_steps(steps);
-        let job = Job::new(&held.network, &case, shape.action)?;
-        // Tasks are spread evenly over the threads.
-        let tasks = if axis == Growing::Tasks { size.div_ceil(threads) } else { 1 };
-        let warm = job.time(threads, tasks)?;
-        let all = (threads * tasks) as f64;
-        let short = repeats(warm.task * all);
-        let rounds = if warm.task * all > LONG || self.settings.quick { 1 } else { ROUNDS };
-        let (mut seconds, mut step_seconds) = (Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            let timing =
-                job.time(threads, tasks * if self.settings.quick { 1 } else { short })?;
-            seconds.push(timing.task * all);
-            step_seconds.push(timing.steps * all);
-        }
-        let middle = |runs: &[f64]| Spread::of(runs).map_or(0.0, |spread| spread.median);
-        let bytes = match axis {
-            Growing::Tasks => None,
-            _ => {
-                let file = self.file("growth.json");
-                case.write(&file)?;
-                self.child(&held.directory, &file, shape.action)?.map(|peak| peak.above())
-            }
-        };
         let rows = case.task()?.layout()?.rows();
-        let (seconds, step_seconds) = (middle(&seconds), middle(&step_seconds));
-        let size = if axis == Growing::Tasks { threads * tasks } else { size };
+        let job = Job::new(&held.network, &case, shape.action)?;
+        if axis == Growing::Tasks {
+            // Tasks are spread evenly over the threads.
+            let tasks = size.div_ceil(threads);
+            let Timing { task: seconds, steps: step_seconds } =
+                self.middle(&job, threads, tasks, job.time(threads, tasks)?)?;
+            let size = threads * tasks;
+            return Ok(Some(Measured { size, seconds, step_seconds, rows, bytes: None }));
+        }
+        let file = self.file("growth.json");
+        case.write(&file)?;
+        let taken = self.child(&held.directory, &file, shape.action)?;
+        let Timing { task: seconds, steps: step_seconds } =
+            self.middle(&job, threads, 1, taken.timing)?;
+        let bytes = taken.peak.map(Peak::above);
         Ok(Some(Measured { size, seconds, step_seconds, rows, bytes }))
+    }
+
+    /// How long all tasks take: the middle of some runs, or the first run if it took long.
+    fn middle(
+        &self,
+        job: &Job<'_>,
+        threads: usize,
+        tasks: usize,
+        first: Timing,
+    ) -> Result<Timing, Error> {
+        let all = (threads * tasks) as f64;
+        let of_all =
+            |timing: Timing| Timing { task: timing.task * all, steps: timing.steps * all };
+        let first = of_all(first);
+        if first.task > LONG {
+            return Ok(first);
+        }
+        let (rounds, repeats) =
+            if self.settings.quick { (1, 1) } else { (ROUNDS, repeats(first.task)) };
+        let runs = (0..rounds).map(|_| Ok(of_all(job.time(threads, tasks * repeats)?)));
+        let runs: Vec<Timing> = runs.collect::<Result<_, Error>>()?;
+        let middle = |part: fn(&Timing) -> f64| {
+            let values: Vec<f64> = runs.iter().map(part).collect();
+            Spread::of(&values).map_or(0.0, |spread| spread.median)
+        };
+        Ok(Timing { task: middle(|run| run.task), steps: middle(|run| run.steps) })
     }
 
     /// Why a task cannot be worked on here, if it cannot.

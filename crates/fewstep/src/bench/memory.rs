@@ -4,7 +4,7 @@ use super::cases::Case;
 use super::machine;
 use super::measure::{Bench, Held};
 use super::models;
-use super::own::Job;
+use super::own::{Job, Timing};
 use super::report::{MemoryRow, MemoryVariant, Spread};
 use super::torch::{Request, Worker};
 use super::works::{Action, Work};
@@ -32,26 +32,32 @@ impl Peak {
     }
 }
 
-/// What a process of its own is to work on.
+/// What one run of a work took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Taken {
+    /// Its memory; `None` where the operating system does not say how much is resident.
+    pub(crate) peak: Option<Peak>,
+    /// Its time.
+    pub(crate) timing: Timing,
+}
+
+/// Works on a task in this process, which does nothing else.
 ///
 /// A short task is worked on first, so that what is made once is there before.
 ///
 /// # Errors
 ///
 /// Those of reading the model and the task, and of the work.
-///
-/// Returns `None` where the operating system does not say how much memory is resident.
-pub(crate) fn child(model: &Path, case: &Path, further: bool) -> Result<Option<Peak>, Error> {
+pub(crate) fn child(model: &Path, case: &Path, further: bool) -> Result<Taken, Error> {
     let network = models::open(model)?;
     let case = Case::read(case)?;
     Job::new(&network, &case.cut(), Action::Steps)?.run()?;
     let action = if further { Action::Further } else { Action::Steps };
     let job = Job::new(&network, &case, action)?;
-    let (Some(()), Some(before)) = (machine::forget_peak(), machine::resident()) else {
-        return Ok(None);
-    };
-    job.run()?;
-    Ok(machine::peak().map(|peak| Peak { before, peak }))
+    let before = machine::forget_peak().and_then(|()| machine::resident());
+    let timing = job.time(1, 1)?;
+    let peak = before.zip(machine::peak()).map(|(before, peak)| Peak { before, peak });
+    Ok(Taken { peak, timing })
 }
 
 impl Bench<'_> {
@@ -76,7 +82,7 @@ impl Bench<'_> {
             if round > rounds {
                 continue;
             }
-            let Some(peak) = self.child(&held.directory, &file, shape.action)? else {
+            let Some(peak) = self.child(&held.directory, &file, shape.action)?.peak else {
                 self.note(&format!("{work}: how much memory is taken is not known here"));
                 return Ok(None);
             };
@@ -116,7 +122,7 @@ impl Bench<'_> {
         model: &Path,
         case: &Path,
         action: Action,
-    ) -> Result<Option<Peak>, Error> {
+    ) -> Result<Taken, Error> {
         let program = &self.settings.program;
         let failed = |problem: String| Error::Worker { program: program.clone(), problem };
         let mut command = Command::new(program);

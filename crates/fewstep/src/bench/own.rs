@@ -8,6 +8,7 @@ use fewstep_engine::{
     BlockId, LinearPath, Network, Observation, Prepared, TokenTask, Update, descend,
     predict_updated,
 };
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// A task that is ready to be worked on any number of times.
@@ -36,10 +37,10 @@ pub(super) struct Found {
 }
 
 /// How long a task took, in seconds, and its steps by themselves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Timing {
-    pub(super) task: f64,
-    pub(super) steps: f64,
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Timing {
+    pub(crate) task: f64,
+    pub(crate) steps: f64,
 }
 
 impl<'a> Job<'a> {

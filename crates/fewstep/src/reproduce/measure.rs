@@ -217,15 +217,17 @@ impl Bench {
         })
     }
 
-    /// Eight steps with all candidate blocks: what the pilot looks at.
+    /// Eight steps with all candidate blocks, for each of these fractions of the largest stable
+    /// step: what the pilot looks at.
     ///
     /// # Errors
     ///
     /// Those of [`Bench::path`].
-    pub fn fixed(&self, task: &Task) -> Result<Both, Error> {
+    pub fn fixed(&self, task: &Task, step_scales: &[f64]) -> Result<Vec<Both>, Error> {
         let (prepared, seen) = self.observe(task)?;
         let all: Vec<usize> = (0..self.blocks.len()).collect();
-        Ok(self.take(&prepared, &seen, &all)?.0)
+        let taken = |&scale: &f64| Ok(self.take(&prepared, &seen, &all, scale)?.0);
+        step_scales.iter().map(taken).collect()
     }
 
     /// Eight steps with the blocks that every rule chooses, for every budget.
@@ -243,7 +245,7 @@ impl Bench {
             for set in draws {
                 let found = match known.get(&set) {
                     Some(found) => *found,
-                    None => self.take(&prepared, &seen, &set)?,
+                    None => self.take(&prepared, &seen, &set, self.step_scale)?,
                 };
                 known.insert(set, found);
                 query.push(found.0);
@@ -293,6 +295,7 @@ impl Bench {
         prepared: &Prepared<'_>,
         seen: &Observation,
         set: &[usize],
+        step_scale: f64,
     ) -> Result<(Both, Both), Error> {
         let residuals = seen.geometry.residuals();
         let block = seen.geometry.sum(set)?;
@@ -305,7 +308,7 @@ impl Bench {
                 Both { steps: real(fit), linear: fit },
             ));
         }
-        let step = StepSize::fraction(self.step_scale, &spectrum)?;
+        let step = StepSize::fraction(step_scale, &spectrum)?;
         let steps = Steps::new(step.get(), FIXED_HORIZON as usize);
         let linear = LinearPath::new(&block, residuals, &steps)?;
         let moved = linear.prompt_fits.last().expect("there is the first point");
@@ -426,7 +429,9 @@ mod tests {
             let draws = if choice.method == Method::Random { RANDOM_DRAWS } else { 1 };
             assert_eq!((choice.query.len(), choice.fit.len()), (draws, draws));
         }
-        assert_eq!(bench.fixed(&task).unwrap(), all.query[0]);
+        let fixed = bench.fixed(&task, &[0.1, 0.2]).unwrap();
+        assert_eq!(fixed[1], all.query[0]);
+        assert_ne!(fixed[0], fixed[1]);
     }
 
     /// Without steps in the model the linear numbers are the same, and the others are absent.

@@ -66,20 +66,21 @@ impl Pilot {
     /// # Ok::<(), fewstep::Error>(())
     /// ```
     pub fn run(model: &Model, choices: &Choices, seed: u64) -> Result<Self, Error> {
-        let mut tried = Vec::with_capacity(SCALES.len());
-        for step_scale in SCALES {
-            let bench = Bench::new(model, choices, step_scale)?;
-            let error = |number: usize| -> Result<f64, Error> {
-                let drawn = draw_from(seed, Stream::Pilot, number, &choices.separator);
-                let found = bench.fixed(&drawn.task)?;
-                let prediction = found.steps.unwrap_or(found.linear);
-                Ok((prediction - drawn.target).powi(2))
-            };
-            let errors = (0..PILOT_TASKS).into_par_iter().map(error);
-            let errors: Vec<f64> = errors.collect::<Result<_, _>>()?;
-            let Mean { mean, error } = Mean::of(&errors);
-            tried.push(Trial { step_scale, error: mean, standard_error: error });
-        }
+        let bench = Bench::new(model, choices, USUAL_SCALE)?;
+        let errors = |number: usize| -> Result<Vec<f64>, Error> {
+            let drawn = draw_from(seed, Stream::Pilot, number, &choices.separator);
+            let found = bench.fixed(&drawn.task, &SCALES)?;
+            let predictions = found.iter().map(|both| both.steps.unwrap_or(both.linear));
+            Ok(predictions.map(|prediction| (prediction - drawn.target).powi(2)).collect())
+        };
+        let errors = (0..PILOT_TASKS).into_par_iter().map(errors);
+        let errors: Vec<Vec<f64>> = errors.collect::<Result<_, _>>()?;
+        let trial = |(index, &step_scale): (usize, &f64)| {
+            let of_scale: Vec<f64> = errors.iter().map(|of_task| of_task[index]).collect();
+            let Mean { mean, error } = Mean::of(&of_scale);
+            Trial { step_scale, error: mean, standard_error: error }
+        };
+        let tried: Vec<Trial> = SCALES.iter().enumerate().map(trial).collect();
         Ok(Self { step_scale: best(&tried), tried })
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::report::{HowFar, Report, Which};
 use crate::text::{Style, number};
+use fewstep_core::Decision;
 use fewstep_engine::{BlockId, BlockKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -33,16 +34,36 @@ impl Curve {
     /// The curve of a report, unless it has none: residuals of 0 leave nothing to score.
     #[must_use]
     pub fn of(how_far: &HowFar) -> Option<Self> {
-        let (name, values) = match how_far.rule.as_str() {
-            "evidence-fixed" => ("negative log-evidence, fixed noise", &how_far.evidence_fixed),
+        let HowFar { horizon, horizons, evidence, evidence_fixed, left_out_risk, .. } = how_far;
+        let values = [evidence, evidence_fixed, left_out_risk].map(Vec::as_slice);
+        Self::by(&how_far.rule, horizons, values, *horizon)
+    }
+
+    /// The curve of a decision over these candidates.
+    #[must_use]
+    pub fn of_decision(decision: &Decision, horizons: &[u32]) -> Option<Self> {
+        let how_far = &decision.how_far;
+        let values = [&how_far.evidence, &how_far.evidence_fixed, &how_far.left_out_risk];
+        let rule = how_far.rule.to_string();
+        Self::by(&rule, horizons, values.map(Vec::as_slice), how_far.horizon)
+    }
+
+    fn by(
+        rule: &str,
+        horizons: &[u32],
+        [evidence, evidence_fixed, left_out_risk]: [&[f64]; 3],
+        chosen: u32,
+    ) -> Option<Self> {
+        let (name, values) = match rule {
+            "evidence-fixed" => ("negative log-evidence, fixed noise", evidence_fixed),
             "leave-one-out" | "leave-one-out-average" => {
-                ("error on examples left out", &how_far.left_out_risk)
+                ("error on examples left out", left_out_risk)
             }
-            _ => ("negative log-evidence", &how_far.evidence),
+            _ => ("negative log-evidence", evidence),
         };
-        let points = how_far.horizons.iter().copied().zip(values.iter().copied());
+        let points = horizons.iter().copied().zip(values.iter().copied());
         let points: Vec<_> = points.filter(|(_, value)| value.is_finite()).collect();
-        (points.len() > 1).then_some(Self { name, points, chosen: how_far.horizon })
+        (points.len() > 1).then_some(Self { name, points, chosen })
     }
 
     /// The smallest and the largest value.

@@ -30,24 +30,62 @@ const DARK: &str = "<style>@media (prefers-color-scheme: dark) {\
 
 type Drawn<T> = Result<T, Box<dyn StdError>>;
 
+/// The drawings of a report: `evidence` if there is a curve, and one per kind of block, each with
+/// the text of its SVG.
+///
+/// # Errors
+///
+/// [`Error::Figure`] if something cannot be drawn.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Action, Session, figure};
+///
+/// # let task = fewstep::tasks::parse(br#"{"id": "t1", "template": "{x}->{y}",
+/// #     "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+/// #     "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#)?;
+/// let report = Session::new(fewstep::builtin()?, Action::Decide)?.answer(&task)?.report;
+/// let drawings = figure::drawings(&report)?;
+/// let names: Vec<&str> = drawings.iter().map(|(name, _)| name.as_str()).collect();
+/// assert_eq!(names, ["evidence", "mlp-up"]);
+/// assert!(drawings[0].1.starts_with("<svg"));
+/// # Ok::<(), fewstep::Error>(())
+/// ```
+pub fn drawings(report: &Report) -> Result<Vec<(String, String)>, Error> {
+    let mut drawn = Vec::new();
+    if let Some(curve) = report.how_far.as_ref().and_then(Curve::of) {
+        drawn.push(("evidence".to_owned(), evidence(&curve, &report.id)?));
+    }
+    let grids = Grid::of(&report.which);
+    let largest = grids.iter().map(Grid::largest).fold(0.0, f64::max);
+    for grid in &grids {
+        let name = grid.kind.to_string();
+        let svg = render(Path::new(&name), |svg| draw_grid(grid, largest, &report.id, svg))?;
+        drawn.push((name, svg));
+    }
+    Ok(drawn)
+}
+
+/// The curve that chose the number of steps, as the text of an SVG.
+///
+/// # Errors
+///
+/// [`Error::Figure`] if it cannot be drawn.
+pub fn evidence(curve: &Curve, title: &str) -> Result<String, Error> {
+    render(Path::new("evidence"), |svg| draw_curve(curve, title, svg))
+}
+
 /// Draws a report into a directory: `ID.evidence.svg` and one `ID.KIND.svg` per kind of block.
 ///
 /// # Errors
 ///
 /// [`Error::Figure`] if something cannot be drawn, [`Error::File`] if it cannot be written.
 pub fn draw(report: &Report, directory: &Path) -> Result<(), Error> {
-    let name = file_name(&report.id);
-    if let Some(curve) = report.how_far.as_ref().and_then(Curve::of) {
-        write(&directory.join(format!("{name}.evidence.svg")), |svg| {
-            draw_curve(&curve, &report.id, svg)
-        })?;
-    }
-    let grids = Grid::of(&report.which);
-    let largest = grids.iter().map(Grid::largest).fold(0.0, f64::max);
-    for grid in &grids {
-        write(&directory.join(format!("{name}.{}.svg", grid.kind)), |svg| {
-            draw_grid(grid, largest, &report.id, svg)
-        })?;
+    let id = file_name(&report.id);
+    for (name, svg) in drawings(report)? {
+        let file = directory.join(format!("{id}.{name}.svg"));
+        std::fs::write(&file, svg).map_err(refused(&file, "write"))?;
     }
     Ok(())
 }
@@ -55,10 +93,6 @@ pub fn draw(report: &Report, directory: &Path) -> Result<(), Error> {
 /// How a loss fell, as the text of an SVG; `file` is named if it cannot be drawn.
 pub(crate) fn draw_losses(points: &[(f64, f64)], file: &Path) -> Result<String, Error> {
     render(file, |svg| draw_loss_curve(points, svg))
-}
-
-fn write(file: &Path, draw: impl FnOnce(&mut String) -> Drawn<()>) -> Result<(), Error> {
-    std::fs::write(file, render(file, draw)?).map_err(refused(file, "write"))
 }
 
 fn render(file: &Path, draw: impl FnOnce(&mut String) -> Drawn<()>) -> Result<String, Error> {

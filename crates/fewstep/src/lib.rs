@@ -45,4 +45,4 @@ pub use builtin::{BUILTIN, builtin, load};
 pub use error::Error;
 pub use report::Report;
 pub use session::{Action, Answer, LONGEST_HORIZON, Session};
-pub use way::Way;
+pub use way::{Asked, Horizons, Way};

@@ -4,8 +4,10 @@
 //! In: an iterator of jobs, what to do with one, and where answers go. Jobs are taken only when
 //! there is room for their answer. Whoever asks to stop gets the answers under way and no more.
 
+use crate::error::Error;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,28 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How many jobs per thread may be taken before the first of them is answered.
 const WINDOW: usize = 4;
+
+/// Does something and makes an error of a panic, so that one task cannot end a run.
+///
+/// # Errors
+///
+/// Those of the work, and [`Error::Mistake`] if it panics.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Error, stream::guarded};
+///
+/// let found = guarded(|| -> Result<(), Error> { panic!("a mistake") });
+/// assert_eq!(found, Err(Error::Mistake { problem: "a mistake".to_owned() }));
+/// ```
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let said = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Error::Mistake { problem: said.unwrap_or("no message").to_owned() })
+    })
+}
 
 /// Does every job and hands the answers on in the order of the jobs.
 ///

@@ -3,8 +3,14 @@
 //! In: the shape of a model. Out: a [`Way`], the usual one or the paper's. Blocks and rules belong
 //! together: a step size that suits one matrix overshoots in fifty heads.
 
+use crate::error::Error;
+use crate::session::LONGEST_HORIZON;
 use fewstep_core::{HorizonRule, Rules, Selection};
 use fewstep_engine::Config;
+use std::str::FromStr;
+
+/// The most candidate numbers of steps.
+const MOST_HORIZONS: usize = 10_000;
 
 /// The step size of the usual way, as a fraction of the largest stable one: thirty such steps go as
 /// far as ninety of the paper's.
@@ -53,6 +59,131 @@ impl Way {
     }
 }
 
+/// What a caller says about the decision, each thing if they say it: the flags of the command line
+/// under the same names.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Asked, Way};
+///
+/// let model = fewstep::builtin()?;
+/// assert_eq!(Asked::default().way(model.config()), Way::usual(model.config()));
+/// let asked = Asked { step_scale: Some(0.2), ..Asked::default() };
+/// let way = asked.way(model.config());
+/// assert_eq!((way.blocks.as_str(), way.rules.step_scale), ("value@last4", 0.2));
+/// # Ok::<(), fewstep::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// Candidate blocks, as [`choose_blocks`](fewstep_engine::choose_blocks) reads them.
+    pub blocks: Option<String>,
+    /// How blocks are chosen among them.
+    pub select: Option<Selection>,
+    /// How many are chosen.
+    pub budget: Option<usize>,
+    /// How the number of steps is found.
+    pub horizon: Option<HorizonRule>,
+    /// Candidate numbers of steps.
+    pub horizons: Option<Horizons>,
+    /// Step size as a fraction of the largest stable one.
+    pub step_scale: Option<f64>,
+    /// Seed of the random selection; it says nothing about the decision by itself.
+    pub seed: u64,
+}
+
+impl Asked {
+    /// The decision that is asked for: the usual one if nothing is said, and else the paper's with
+    /// what is said. People try one thing at a time and know the paper; what they get must not
+    /// depend on how the usual decision happens to be made.
+    #[must_use]
+    pub fn way(&self, config: &Config) -> Way {
+        let mut way = if self.decides() { Way::paper(config) } else { Way::usual(config) };
+        way.blocks = self.blocks.clone().unwrap_or(way.blocks);
+        let rules = &mut way.rules;
+        rules.horizon = self.horizon.unwrap_or(rules.horizon);
+        rules.selection = self.select.unwrap_or(rules.selection);
+        rules.step_scale = self.step_scale.unwrap_or(rules.step_scale);
+        if let Some(Horizons(horizons)) = &self.horizons {
+            rules.horizons.clone_from(horizons);
+        }
+        rules.budget = self.budget.or(rules.budget);
+        rules.seed = self.seed;
+        way
+    }
+
+    /// Whether anything says how to decide.
+    fn decides(&self) -> bool {
+        let Self { blocks, select, budget, horizon, horizons, step_scale, seed: _ } = self;
+        blocks.is_some()
+            || select.is_some()
+            || budget.is_some()
+            || horizon.is_some()
+            || horizons.is_some()
+            || step_scale.is_some()
+    }
+}
+
+/// Candidate numbers of steps: ascending, and neither too many nor too large for any machine.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep::{Error, Horizons};
+///
+/// assert_eq!("0..3".parse::<Horizons>()?, Horizons::new([0, 1, 2, 3], "")?);
+/// assert_eq!("0,1,8".parse::<Horizons>()?.get(), [0, 1, 8]);
+/// assert!(matches!("8,1".parse::<Horizons>(), Err(Error::BadHorizons { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Horizons(Vec<u32>);
+
+impl Horizons {
+    /// Some numbers, once they are known to be candidates; `found` is what messages call them. No
+    /// more are asked for than may be taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadHorizons`] if they are none.
+    pub fn new(horizons: impl IntoIterator<Item = u32>, found: &str) -> Result<Self, Error> {
+        let horizons: Vec<u32> = horizons.into_iter().take(MOST_HORIZONS + 1).collect();
+        let ascending = horizons.windows(2).all(|pair| pair[0] < pair[1]);
+        let fits = horizons.last().is_some_and(|&last| last <= LONGEST_HORIZON);
+        if ascending && fits && horizons.len() <= MOST_HORIZONS {
+            Ok(Self(horizons))
+        } else {
+            Err(bad(found))
+        }
+    }
+
+    /// The numbers.
+    #[must_use]
+    pub fn get(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl FromStr for Horizons {
+    type Err = Error;
+
+    /// `A..B`, both included, or a list.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let number = |part: &str| part.trim().parse::<u32>().map_err(|_| bad(text));
+        match text.split_once("..") {
+            Some((first, last)) => Self::new(number(first)?..=number(last)?, text),
+            None => {
+                Self::new(text.split(',').map(number).collect::<Result<Vec<_>, _>>()?, text)
+            }
+        }
+    }
+}
+
+fn bad(found: &str) -> Error {
+    let (largest, most) = (LONGEST_HORIZON, MOST_HORIZONS);
+    Error::BadHorizons { found: found.to_owned(), largest, most }
+}
+
 /// The rules of the usual way, which are the same for every model.
 pub(crate) fn usual_rules() -> Rules {
     Rules {
@@ -61,5 +192,27 @@ pub(crate) fn usual_rules() -> Rules {
         budget: Some(1),
         step_scale: LARGE_STEP,
         ..Rules::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn horizons_are_ranges_with_both_ends_or_lists() {
+        let read = |text: &str| text.parse::<Horizons>().map(|horizons| horizons.0);
+        assert_eq!(read("0..3").unwrap(), [0, 1, 2, 3]);
+        assert_eq!(read("0, 1,8").unwrap(), [0, 1, 8]);
+        assert_eq!(read("5").unwrap(), [5]);
+        assert_eq!(read("0..9999").unwrap().len(), MOST_HORIZONS);
+        for text in
+            ["", "3..1", "0,0", "2,1", "a", "0..10000", "0..4294967295", "100001", "-1..2"]
+        {
+            let found = text.to_owned();
+            let refused =
+                Error::BadHorizons { found, largest: LONGEST_HORIZON, most: MOST_HORIZONS };
+            assert_eq!(read(text), Err(refused));
+        }
     }
 }

@@ -4,21 +4,15 @@ use super::reproduce::arguments as reproduce;
 use crate::adapter::Format;
 use crate::bench::Work;
 use crate::builtin::BUILTIN;
-use crate::error::Error;
 use crate::pretraining::Recipe;
-use crate::session::LONGEST_HORIZON;
-use crate::way::Way;
+use crate::way::{Asked, Horizons};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fewstep_core::{HorizonRule, Selection};
-use fewstep_engine::{Bos, Config, FirstFactor, Lora, Order};
+use fewstep_engine::{Bos, FirstFactor, Lora, Order};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// The version, with the commit where it is known.
 pub(super) const VERSION: &str = env!("FEWSTEP_VERSION");
-
-/// The most candidate horizons.
-const MOST_HORIZONS: usize = 10_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -281,32 +275,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The decision that the flags ask for: the usual one without any, and else the paper's with
-    /// what they change. Flags are tried one at a time, by people who know the paper; what they
-    /// do must not depend on how the usual decision happens to be made.
-    pub(super) fn way(&self, config: &Config) -> Way {
-        let mut way = if self.decides() { Way::paper(config) } else { Way::usual(config) };
-        way.blocks = self.blocks.clone().unwrap_or(way.blocks);
-        let rules = &mut way.rules;
-        rules.horizon = self.horizon.unwrap_or(rules.horizon);
-        rules.selection = self.select.unwrap_or(rules.selection);
-        rules.step_scale = self.step_scale.unwrap_or(rules.step_scale);
-        if let Some(Horizons(horizons)) = &self.horizons {
-            rules.horizons.clone_from(horizons);
+    /// What the flags say about the decision.
+    pub(super) fn asked(&self) -> Asked {
+        Asked {
+            blocks: self.blocks.clone(),
+            select: self.select,
+            budget: self.budget,
+            horizon: self.horizon,
+            horizons: self.horizons.clone(),
+            step_scale: self.step_scale,
+            seed: self.seed,
         }
-        rules.budget = self.budget.or(rules.budget);
-        rules.seed = self.seed;
-        way
-    }
-
-    /// Whether any flag says how to decide.
-    fn decides(&self) -> bool {
-        self.blocks.is_some()
-            || self.select.is_some()
-            || self.budget.is_some()
-            || self.horizon.is_some()
-            || self.horizons.is_some()
-            || self.step_scale.is_some()
     }
 
     /// The low-rank updates that the flags ask for, of a model that has others.
@@ -401,34 +380,6 @@ pub(super) struct Bench {
     pub(super) child: Vec<PathBuf>,
 }
 
-/// Candidate numbers of steps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Horizons(pub(super) Vec<u32>);
-
-impl FromStr for Horizons {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let (largest, most) = (LONGEST_HORIZON, MOST_HORIZONS);
-        let bad = || Error::BadHorizons { found: text.to_owned(), largest, most };
-        let number = |part: &str| part.trim().parse::<u32>().map_err(|_| bad());
-        let horizons: Vec<u32> = match text.split_once("..") {
-            Some((first, last)) => {
-                let (first, last) = (number(first)?, number(last)?);
-                (first..=last).take(MOST_HORIZONS + 1).collect()
-            }
-            None => text.split(',').map(number).collect::<Result<_, _>>()?,
-        };
-        let ascending = horizons.windows(2).all(|pair| pair[0] < pair[1]);
-        let fits = horizons.last().is_some_and(|&last| last <= largest);
-        if ascending && fits && horizons.len() <= MOST_HORIZONS {
-            Ok(Self(horizons))
-        } else {
-            Err(bad())
-        }
-    }
-}
-
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
@@ -450,22 +401,5 @@ mod tests {
     #[test]
     fn the_flags_fit_together() {
         <Arguments as clap::CommandFactory>::command().debug_assert();
-    }
-
-    #[test]
-    fn horizons_are_ranges_with_both_ends_or_lists() {
-        let read = |text: &str| text.parse::<Horizons>().map(|horizons| horizons.0);
-        assert_eq!(read("0..3").unwrap(), [0, 1, 2, 3]);
-        assert_eq!(read("0, 1,8").unwrap(), [0, 1, 8]);
-        assert_eq!(read("5").unwrap(), [5]);
-        assert_eq!(read("0..9999").unwrap().len(), MOST_HORIZONS);
-        for text in
-            ["", "3..1", "0,0", "2,1", "a", "0..10000", "0..4294967295", "100001", "-1..2"]
-        {
-            let found = text.to_owned();
-            let refused =
-                Error::BadHorizons { found, largest: LONGEST_HORIZON, most: MOST_HORIZONS };
-            assert_eq!(read(text), Err(refused));
-        }
     }
 }

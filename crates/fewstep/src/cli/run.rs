@@ -11,12 +11,11 @@ use crate::figure;
 use crate::out::{Done, Out};
 use crate::report::{Failure, Report};
 use crate::session::{Action, Session};
-use crate::stream::in_order;
+use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
 use fewstep_engine::{HubSettings, Model, PromptSettings, Task};
 use std::io::{self, IsTerminal, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +85,7 @@ fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
     let model = if shared.expand { model.expanded() } else { model };
     let lora = shared.lora(model.network().lora());
     let model = with_prompts(model, shared).with_lora(lora)?;
-    let way = shared.way(model.config());
+    let way = shared.asked().way(model.config());
     let session = Session::new(model, action)?.with_way(way)?;
     if let Some(flag) = shared.lora_flag()
         && !session.blocks().iter().any(|block| block.kind().is_lora())
@@ -147,18 +146,6 @@ impl Work {
         }
         Ok(answer.report)
     }
-}
-
-/// Does something and makes an error of a panic, so that one task cannot end a run.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(Error::Mistake { problem: said(&*panic) }))
-}
-
-/// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }
 
 /// Answers all tasks.

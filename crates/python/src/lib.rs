@@ -1,1 +1,82 @@
-//! Python bindings; nothing is here yet.
+//! `import fewstep`: the tool's words in Python, numpy in and out.
+//!
+//! No arithmetic of its own: every number comes from the crates below, to the last bit. Python code
+//! beside it (`python/fewstep`) names what is here, knows data frames, PyTorch and Ray.
+
+mod arrays;
+mod decide;
+mod design;
+mod drift;
+mod errors;
+mod evidence;
+mod filters;
+mod flow;
+mod geometry;
+mod gibbs;
+mod leave_one_out;
+mod loading;
+mod matfree;
+mod model;
+mod options;
+mod pac_bayes;
+mod parts;
+mod random;
+mod record;
+mod report;
+mod reports;
+mod risk;
+mod rng;
+mod rules;
+mod show;
+mod signal;
+mod spectrum;
+mod subspace;
+mod task;
+mod update;
+mod work;
+
+use pyo3::prelude::*;
+
+/// A module of the package that Python can import by its full name.
+pub(crate) fn submodule<'py>(
+    parent: &Bound<'py, PyModule>,
+    name: &str,
+) -> PyResult<Bound<'py, PyModule>> {
+    let py = parent.py();
+    let full = format!("fewstep.{name}");
+    let module = PyModule::new(py, &full)?;
+    parent.add(name, &module)?;
+    // `import fewstep.risk` looks here before it looks for a file.
+    py.import("sys")?.getattr("modules")?.set_item(full, &module)?;
+    Ok(module)
+}
+
+/// The compiled part of `fewstep`.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::register(&submodule(module, "errors")?)?;
+    spectrum::register(module)?;
+    filters::register(module)?;
+    geometry::register(module)?;
+    evidence::register(module)?;
+    gibbs::register(module)?;
+    leave_one_out::register(module)?;
+    signal::register(module)?;
+    rules::register(module)?;
+    decide::register(module)?;
+    rng::register(module)?;
+    risk::register(module)?;
+    subspace::register(module)?;
+    flow::register(module)?;
+    random::register(module)?;
+    drift::register(module)?;
+    design::register(module)?;
+    pac_bayes::register(module)?;
+    matfree::register(module)?;
+    task::register(module)?;
+    report::register(module)?;
+    reports::register(module)?;
+    update::register(module)?;
+    model::register(module)?;
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Blocks from features, factors and priors, and their sums.
+
+use crate::Lines;
+use crate::inputs::{self, EXAMPLES, features};
+use fewstep_core::{Block, Error, Factors, Geometry, Matrix};
+
+/// Two blocks with a query.
+pub(crate) fn geometry() -> Result<Geometry, Error> {
+    let block = |index: usize| {
+        let query = &features(index, EXAMPLES + 1, 3)[EXAMPLES];
+        let name = format!("value.5.{index}");
+        Block::from_features(name, &features(index, EXAMPLES, 3), Some(query))
+    };
+    Geometry::new(inputs::residuals(), vec![block(0)?, block(1)?, block(2)?])
+}
+
+fn lines_of(lines: &mut Lines, name: &str, block: &Block) {
+    lines.add(&format!("{name}.kernel"), block.kernel().values().to_vec());
+    let query = block.query().into_iter();
+    let values = query.flat_map(|query| query.coupling.iter().copied().chain([query.variance]));
+    lines.add(&format!("{name} query"), values);
+    lines.add(&format!("{name}.parameters"), block.parameters().map(|count| count as f64));
+}
+
+pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
+    let geometry = geometry()?;
+    lines_of(lines, "Block.from_features", &geometry.blocks()[1]);
+    let rows = features(0, EXAMPLES, 3);
+    let prior = vec![vec![2.0, 0.5, 0.0], vec![0.5, 1.0, 0.25], vec![0.0, 0.25, 3.0]];
+    let prior = Matrix::from_rows(&prior)?;
+    lines_of(
+        lines,
+        "Block.from_prior",
+        &Block::from_prior("a", &rows, &prior, Some(&rows[0]))?,
+    );
+    let factors = |index: usize| {
+        let inputs = Matrix::from_rows(&features(index, 2, 3))?;
+        Factors::new(inputs, Matrix::from_rows(&features(index + 1, 2, 2))?)
+    };
+    let examples = [factors(0)?, factors(1)?, factors(2)?];
+    let block = Block::from_factors("b", &examples, Some(&factors(3)?))?;
+    lines_of(lines, "Block.from_factors", &block);
+    lines_of(lines, "Block.intercept", &Block::intercept(3)?);
+    lines_of(lines, "Geometry.sum", &geometry.sum(&[2, 0])?);
+    lines_of(lines, "Geometry.total", &geometry.total());
+    let scaled = geometry.precondition(&[0.3, 1.0, 2.7])?;
+    lines_of(lines, "Geometry.precondition", &scaled.total());
+    Ok(())
+}

@@ -1,0 +1,215 @@
+"""Many tasks on many machines: `fewstep.ray.predict` runs them on Ray Data.
+
+One copy of the model per worker process, which answers its share of the tasks one batch at a time;
+Ray hands out batches no faster than they are answered, and hands a batch of a worker that died to
+another one. A task that fails becomes a row with its error, and the others go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any, Iterable, Mapping, Optional, Union
+
+import ray
+import ray.data
+
+import fewstep
+
+__all__ = ["predict"]
+
+#: The columns of an answer. `key` tells tasks apart: it is made of all that a task says.
+COLUMNS = (
+    "key",
+    "id",
+    "icl",
+    "adapted",
+    "linear",
+    "standard_deviation",
+    "lower",
+    "upper",
+    "adapt",
+    "horizon",
+    "error",
+    "report",
+)
+
+_SETTINGS = "settings.json"
+
+
+def predict(
+    dataset: Union["ray.data.Dataset", Iterable[Any], str, os.PathLike[str]],
+    model: str = "builtin",
+    *,
+    concurrency: int = 2,
+    batch_size: int = 8,
+    out: Optional[Union[str, os.PathLike[str]]] = None,
+    load: Optional[Mapping[str, Any]] = None,
+    **options: Any,
+) -> "ray.data.Dataset":
+    """Answers every task of a dataset and gives a dataset with one row per task.
+
+    `dataset` is a Ray dataset, an iterable of tasks (dictionaries or `fewstep.Task`), or the path
+    of JSON Lines. A row of a dataset holds the fields of a task, or a column `task` with one as a
+    dictionary or as JSON. `model` and `load` are those of `fewstep.Model.load`, `options` those of
+    `Model.predict`; `concurrency` is the number of worker processes.
+
+    Without `out` the result is lazy, as Ray's datasets are. With `out`, a directory that all
+    workers reach, answers are written there as they come, tasks that it answers already are passed
+    over, and the result is everything in it; so a run that was stopped goes on when it is started
+    again.
+    """
+    settings = {"model": str(model), "load": dict(load or {}), "options": dict(options)}
+    tasks = _tasks(dataset)
+    directory = None
+    if out is not None:
+        directory = pathlib.Path(out)
+        answered = _answered(directory, settings)
+        tasks = tasks.filter(lambda row: row["key"] not in answered)
+    answers = tasks.map_batches(
+        _Worker,
+        batch_size=batch_size,
+        batch_format="numpy",
+        concurrency=concurrency,
+        num_cpus=1,
+        fn_constructor_kwargs={"settings": settings, "out": directory},
+    )
+    if directory is None:
+        return answers
+    answers.materialize()
+    return _read(directory)
+
+
+def _tasks(dataset: Any) -> "ray.data.Dataset":
+    """Rows of `key` and `task`, the task as JSON."""
+    if isinstance(dataset, (str, os.PathLike)):
+        rows = ray.data.read_text(os.fspath(dataset))
+        return rows.filter(lambda row: bool(row["text"].strip())).map(
+            lambda row: _keyed(row["text"].strip())
+        )
+    if isinstance(dataset, ray.data.Dataset):
+        return dataset.map(lambda row: _keyed(_json(row.get("task", row))))
+    if isinstance(dataset, (Mapping, fewstep.Task)):
+        raise fewstep.errors.WrongType(
+            "dataset is one task; give a list of tasks, a Ray dataset or the path of JSON Lines"
+        )
+    return ray.data.from_items([_keyed(_json(task)) for task in dataset])
+
+
+def _keyed(task: str) -> dict[str, str]:
+    return {"key": hashlib.sha256(task.encode()).hexdigest()[:32], "task": task}
+
+
+def _json(task: Any) -> str:
+    """A task as JSON, whatever it is held in; what is no task becomes an error row later."""
+    if isinstance(task, str):
+        return task
+    if isinstance(task, fewstep.Task):
+        return task.to_json()
+    # Arrow and numpy hold lists and numbers in types of their own.
+    return json.dumps(task, sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    return str(value)
+
+
+class _Worker:
+    """A process with a model."""
+
+    def __init__(self, settings: Mapping[str, Any], out: Optional[pathlib.Path]) -> None:
+        self._model = fewstep.Model.load(settings["model"], **settings["load"])
+        self._options = {"threads": 1, **settings["options"]}
+        self._out = out
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
+        rows = [self._row(key, task) for key, task in zip(batch["key"], batch["task"])]
+        if self._out is not None:
+            _write(self._out, rows)
+        return {column: [row[column] for row in rows] for column in COLUMNS}
+
+    def _row(self, key: str, task: str) -> dict[str, Any]:
+        row: dict[str, Any] = dict.fromkeys(COLUMNS)
+        row["key"] = str(key)
+        try:
+            parsed = fewstep.Task.from_json(str(task))
+            row["id"] = parsed.id
+            report = self._model.predict(parsed, **self._options).to_dict()
+        except fewstep.errors.FewstepError as error:
+            row["error"] = str(error)
+            return row
+        said, interval = report["prediction"], report["prediction"].get("interval") or {}
+        how_far = report.get("how_far") or {}
+        row.update(
+            icl=said.get("icl"),
+            adapted=said.get("adapted"),
+            linear=said.get("linear"),
+            standard_deviation=said.get("standard_deviation"),
+            lower=interval.get("lower"),
+            upper=interval.get("upper"),
+            adapt=(report.get("when") or {}).get("adapt"),
+            horizon=how_far.get("horizon"),
+            report=json.dumps(report),
+        )
+        return row
+
+
+def _write(directory: pathlib.Path, rows: list[dict[str, Any]]) -> None:
+    """Writes a batch as one file that is there whole or not at all.
+
+    Its name is made of its tasks: a batch that is worked on again replaces what a worker left that
+    died after writing it.
+    """
+    name = hashlib.sha256("".join(row["key"] for row in rows).encode()).hexdigest()[:32]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    _replace(directory / f"{name}.jsonl", text)
+
+
+def _replace(file: pathlib.Path, text: str) -> None:
+    handle, part = tempfile.mkstemp(prefix=".part-", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as open_file:
+            open_file.write(text)
+            open_file.flush()
+            os.fsync(open_file.fileno())
+        os.replace(part, file)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _answered(directory: pathlib.Path, settings: Mapping[str, Any]) -> set[str]:
+    """The keys of the tasks that a directory answers, after a look at what they were asked with."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / _SETTINGS
+    text = json.dumps(settings, sort_keys=True, default=str)
+    if file.exists():
+        found = file.read_text(encoding="utf-8")
+        if found != text:
+            raise fewstep.errors.OtherSettings(
+                f"{directory} holds answers for {found}, not for {text}; name another directory, or "
+                "ask with the same model and options"
+            )
+    else:
+        _replace(file, text)
+    return {row["key"] for row in _rows(directory)}
+
+
+def _rows(directory: pathlib.Path) -> Iterable[dict[str, Any]]:
+    for file in sorted(directory.glob("*.jsonl")):
+        with open(file, encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+
+def _read(directory: pathlib.Path) -> "ray.data.Dataset":
+    """Everything that a directory answers, each task once."""
+    rows = {row["key"]: row for row in _rows(directory)}
+    return ray.data.from_items([rows[key] for key in sorted(rows)])

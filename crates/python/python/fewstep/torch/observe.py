@@ -1,0 +1,149 @@
+"""Observing a model in PyTorch: one forward and one backward pass over a task, and no choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import fewstep
+
+from .kernels import kernels
+from .layouts import Layout, Place, choose_blocks
+from .passes import BATCH_TOKENS, Factors, check_finite, differentiate, undisturbed
+from .prompts import Prompts, Settings, Writer, read_task
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a task looks like to an update of a model.
+
+    ================ =====================================================================
+    name             meaning
+    ================ =====================================================================
+    blocks           names of the candidate blocks, ``value.5.3`` or ``mlp-up.5``
+    predictions      ``s_i``: the prediction of each leave-one-out prompt
+    residuals        ``r_i = y_i − s_i``: what is missing to the examples' answers
+    query_prediction the prediction for the query, with all examples shown
+    kernels          per block ``K_ij``, the inner products of the predictions' derivatives
+    couplings        per block those with the derivative of the query's prediction
+    query_variances  per block the latter's own
+    parameters       per block how many weights it has
+    ================ =====================================================================
+
+    ``geometry`` has the same numbers as a ``fewstep.Geometry``, for ``fewstep.decide``.
+    """
+
+    blocks: Tuple[str, ...]
+    predictions: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    query_prediction: float
+    kernels: Dict[str, NDArray[np.float64]] = field(repr=False)
+    couplings: Dict[str, NDArray[np.float64]] = field(repr=False)
+    query_variances: Dict[str, float] = field(repr=False)
+    parameters: Dict[str, int] = field(repr=False)
+    writer: Writer = field(repr=False)
+    prompts: Prompts = field(repr=False)
+    places: Tuple[Place, ...] = field(repr=False)
+    batch_tokens: int = field(repr=False)
+
+    @property
+    def geometry(self) -> "fewstep.Geometry":
+        """Residuals, and per block its kernel, coupling and query variance."""
+        blocks = [
+            fewstep.Block(
+                name,
+                self.kernels[name],
+                self.couplings[name],
+                self.query_variances[name],
+                parameters=self.parameters[name],
+            )
+            for name in self.blocks
+        ]
+        return fewstep.Geometry(self.residuals, blocks)
+
+
+def observe(
+    model: torch.nn.Module,
+    tokenizer: Any,
+    task: Any,
+    blocks: Union[str, Sequence[str]] = "value@last4",
+    *,
+    loo_order: str = "original",
+    bos: str = "auto",
+    layout: Optional[Layout] = None,
+    batch_tokens: int = BATCH_TOKENS,
+) -> Observation:
+    """Looks at a task: base predictions, residuals and the kernels of the candidate blocks.
+
+    One forward and one backward pass over the prompts serve all blocks and the query. The model is
+    as before afterwards: its mode, its weights, and whether they need gradients.
+
+    ============ =============== ===========================================================
+    name         default         meaning
+    ============ =============== ===========================================================
+    model        —               a causal language model of ``transformers``, or any module
+                                 that returns logits per token
+    tokenizer    —               its tokenizer
+    task         —               a dictionary with the fields of the tool's JSON, or a
+                                 ``fewstep.Task``
+    blocks       ``value@last4`` candidate blocks: kinds, ``@`` and layers, or a list of names
+    loo_order    ``original``    how a leave-one-out prompt orders the others, or ``tree``
+    bos          ``auto``        whether a token is put before every prompt: ``auto`` as the
+                                 tokenizer does, ``always`` or ``never``
+    layout       found           where the projections are, for models that are not known
+    batch_tokens 4096            how many tokens, padding included, are run at the same time
+    ============ =============== ===========================================================
+    """
+    places = choose_blocks(blocks, model, layout)
+    writer = Writer(read_task(task), tokenizer, _settings(model, tokenizer, loo_order, bos))
+    prompts = writer.prompts()
+    sequences = [*prompts.leave_one_out, prompts.query]
+    modules = list(dict.fromkeys(place.module for place in places))
+    predictions = np.zeros(len(sequences))
+    found: Dict[str, Dict[int, Factors]] = {path: {} for path in modules}
+    with undisturbed(model):
+        for batch in differentiate(
+            model,
+            sequences,
+            prompts.labels,
+            modules,
+            lambda _, predictions: predictions.sum(),
+            batch_tokens,
+        ):
+            predictions[batch.sequences] = batch.predictions.cpu().numpy()
+            for path in modules:
+                found[path].update(zip(batch.sequences, batch.factors[path]))
+    check_finite(predictions, 0)
+    # Batches are sorted by length; kernels are in the order of the examples.
+    factors = {path: [pairs[row] for row in range(len(sequences))] for path, pairs in found.items()}
+    n = len(prompts.targets)
+    whole = dict(zip((place.name for place in places), kernels(places, factors)))
+    return Observation(
+        blocks=tuple(whole),
+        predictions=predictions[:n],
+        residuals=np.array(prompts.targets) - predictions[:n],
+        query_prediction=float(predictions[n]),
+        kernels={name: kernel[:n, :n] for name, kernel in whole.items()},
+        couplings={name: kernel[n, :n] for name, kernel in whole.items()},
+        query_variances={name: float(kernel[n, n]) for name, kernel in whole.items()},
+        parameters={place.name: place.shape[0] * place.shape[1] for place in places},
+        writer=writer,
+        prompts=prompts,
+        places=tuple(places),
+        batch_tokens=batch_tokens,
+    )
+
+
+def _settings(model: torch.nn.Module, tokenizer: Any, loo_order: str, bos: str) -> Settings:
+    config = getattr(model, "config", None)
+    token = getattr(config, "bos_token_id", None)
+    if token is None:
+        token = getattr(tokenizer, "bos_token_id", None)
+    vocabulary = getattr(config, "vocab_size", None)
+    if token is not None and vocabulary is not None and token >= vocabulary:
+        token = None
+    return Settings(loo_order, bos, token, getattr(config, "max_position_embeddings", None))

@@ -1,0 +1,240 @@
+//! One Python exception per error variant, made from the lists below when the module is loaded.
+//!
+//! A variant's name is its class; classes of the same name in several crates are one. Every class
+//! is a [`FewstepError`] and the built-in exception that Python programmers expect.
+
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use std::collections::BTreeMap;
+
+pyo3::create_exception!(
+    fewstep,
+    FewstepError,
+    PyException,
+    "What every error of fewstep is: its message says what was found, what is allowed and what to do."
+);
+
+/// Which built-in exception a class is besides.
+#[derive(Clone, Copy)]
+enum Kind {
+    Value,
+    Type,
+    File,
+    Runtime,
+}
+
+/// Every variant of the three crates' errors, and what only the border between Rust and Python
+/// refuses. A test compares this list with the enumerations.
+const CLASSES: &[(&str, Kind)] = &[
+    ("Empty", Kind::Value),
+    ("SizeMismatch", Kind::Value),
+    ("NotFinite", Kind::Value),
+    ("NotSymmetric", Kind::Value),
+    ("NotPositiveSemidefinite", Kind::Value),
+    ("CouplingTooLarge", Kind::Value),
+    ("StepTooLarge", Kind::Value),
+    ("OutOfRange", Kind::Value),
+    ("BudgetOutOfRange", Kind::Value),
+    ("BadBlock", Kind::Value),
+    ("DuplicateBlock", Kind::Value),
+    ("NoQuery", Kind::Value),
+    ("UnknownName", Kind::Value),
+    ("Decomposition", Kind::Runtime),
+    ("NotConverged", Kind::Runtime),
+    ("File", Kind::File),
+    ("NotAFile", Kind::File),
+    ("FileTooLarge", Kind::File),
+    ("Json", Kind::Value),
+    ("Unsupported", Kind::Value),
+    ("SizeOutOfRange", Kind::Value),
+    ("EpsilonOutOfRange", Kind::Value),
+    ("HeadsDoNotDivide", Kind::Value),
+    ("KeyValueHeadsDoNotDivide", Kind::Value),
+    ("NoWeights", Kind::File),
+    ("ShardName", Kind::Value),
+    ("ShardCount", Kind::Value),
+    ("HeaderLength", Kind::Value),
+    ("TensorBytes", Kind::Value),
+    ("UncoveredBytes", Kind::Value),
+    ("DuplicateTensor", Kind::Value),
+    ("MissingTensor", Kind::Value),
+    ("UnknownTensor", Kind::Value),
+    ("TensorShape", Kind::Value),
+    ("TensorType", Kind::Value),
+    ("WeightNotFinite", Kind::Value),
+    ("TiedWeightsDiffer", Kind::Value),
+    ("NotGguf", Kind::Value),
+    ("GgufVersion", Kind::Value),
+    ("GgufCut", Kind::Value),
+    ("GgufCount", Kind::Value),
+    ("Metadata", Kind::Value),
+    ("TensorEncoding", Kind::Value),
+    ("TensorBlocks", Kind::Value),
+    ("UnknownSetting", Kind::Value),
+    ("BadPattern", Kind::Value),
+    ("NotAdaptable", Kind::Value),
+    ("NotFactorised", Kind::Value),
+    ("ModelNotFound", Kind::File),
+    ("NotInCache", Kind::File),
+    ("NotOnHub", Kind::File),
+    ("Download", Kind::File),
+    ("NoTokenizer", Kind::File),
+    ("BadMerge", Kind::Value),
+    ("DuplicateToken", Kind::Value),
+    ("TokenBeyondVocabulary", Kind::Value),
+    ("TextTooLong", Kind::Value),
+    ("UnknownText", Kind::Value),
+    ("NoBos", Kind::Value),
+    ("Placeholder", Kind::Value),
+    ("PlaceholderOrder", Kind::Value),
+    ("TooFewExamples", Kind::Value),
+    ("TooFewLabels", Kind::Value),
+    ("EmptyLabel", Kind::Value),
+    ("DuplicateLabel", Kind::Value),
+    ("LabelValue", Kind::Value),
+    ("EmptyInput", Kind::Value),
+    ("UnknownLabel", Kind::Value),
+    ("NoTokensPerExample", Kind::Value),
+    ("LabelPieces", Kind::Value),
+    ("LabelsCollide", Kind::Value),
+    ("LabelsDisagree", Kind::Value),
+    ("EmptyPrompt", Kind::Value),
+    ("ContextTooLong", Kind::Value),
+    ("TooManyTokens", Kind::Value),
+    ("CannotTrain", Kind::Value),
+    ("TargetOutOfRange", Kind::Value),
+    ("Diverged", Kind::Runtime),
+    ("NotACheckpoint", Kind::Value),
+    ("OtherRun", Kind::Value),
+    ("NegativeMoment", Kind::Value),
+    ("EmptySequence", Kind::Value),
+    ("SequenceTooLong", Kind::Value),
+    ("BeyondWindow", Kind::Value),
+    ("TokenOutOfRange", Kind::Value),
+    ("UnknownKind", Kind::Value),
+    ("UnknownFirstFactor", Kind::Value),
+    ("LoraRank", Kind::Value),
+    ("FirstFactorOfPrompts", Kind::Value),
+    ("UnknownOrder", Kind::Value),
+    ("BadLayers", Kind::Value),
+    ("BadChoice", Kind::Value),
+    ("BadBlockName", Kind::Value),
+    ("NoSuchBlock", Kind::Value),
+    ("NoGate", Kind::Value),
+    ("BlockNotOnTape", Kind::Value),
+    ("NotAValueBlock", Kind::Value),
+    ("TooMuchMemory", Kind::Runtime),
+    ("Threads", Kind::Runtime),
+    ("NotUtf8", Kind::Value),
+    ("LineTooLong", Kind::Value),
+    ("DuplicateId", Kind::Value),
+    ("NoTasks", Kind::Value),
+    ("Mistake", Kind::Value),
+    ("BadHorizons", Kind::Value),
+    ("HorizonTooLarge", Kind::Value),
+    ("NoBudget", Kind::Value),
+    ("NoLowRankBlocks", Kind::Value),
+    ("BadBudget", Kind::Value),
+    ("OutExists", Kind::File),
+    ("OutBusy", Kind::File),
+    ("OutLine", Kind::File),
+    ("NoAdapter", Kind::File),
+    ("AdapterInTheWay", Kind::File),
+    ("NothingToSave", Kind::Value),
+    ("Figure", Kind::Runtime),
+    ("WorkshopInUse", Kind::File),
+    ("OtherRecipe", Kind::Value),
+    ("BadLosses", Kind::Value),
+    ("UnknownWork", Kind::Value),
+    ("Worker", Kind::Runtime),
+    ("Disagree", Kind::Runtime),
+    ("NoCache", Kind::File),
+    ("BadShard", Kind::Value),
+    ("ResultsInUse", Kind::File),
+    ("NoResults", Kind::File),
+    ("OtherSettings", Kind::Value),
+    ("BadSettings", Kind::Value),
+    ("DifferentResults", Kind::Value),
+    ("AllFailed", Kind::Runtime),
+    ("NoData", Kind::File),
+    ("BadTable", Kind::Value),
+    ("BadTableSize", Kind::Value),
+    ("WrongType", Kind::Type),
+    ("WrongShape", Kind::Value),
+    ("Closed", Kind::Runtime),
+];
+
+static TABLE: PyOnceLock<BTreeMap<&'static str, Py<PyType>>> = PyOnceLock::new();
+
+fn table(py: Python<'_>) -> PyResult<&BTreeMap<&'static str, Py<PyType>>> {
+    TABLE.get_or_try_init(py, || {
+        let base = py.get_type::<FewstepError>();
+        let class = |&(name, kind): &(&'static str, Kind)| {
+            let built_in = match kind {
+                Kind::Value => py.get_type::<PyValueError>(),
+                Kind::Type => py.get_type::<PyTypeError>(),
+                Kind::File => py.get_type::<PyOSError>(),
+                Kind::Runtime => py.get_type::<PyRuntimeError>(),
+            };
+            let bases = PyTuple::new(py, [base.clone(), built_in])?;
+            // A class with two bases is made as Python would make it.
+            let members = PyDict::new(py);
+            members.set_item("__module__", "fewstep.errors")?;
+            let class = py.get_type::<PyType>().call1((name, bases, members))?;
+            Ok((name, class.cast_into::<PyType>()?.unbind()))
+        };
+        CLASSES.iter().map(class).collect()
+    })
+}
+
+/// Puts every class into the module `errors`.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("FewstepError", py.get_type::<FewstepError>())?;
+    for (name, class) in table(py)? {
+        module.add(*name, class.bind(py))?;
+    }
+    Ok(())
+}
+
+/// An error of the class with this name.
+pub(crate) fn named(py: Python<'_>, name: &str, message: String) -> PyErr {
+    match table(py) {
+        Ok(table) => match table.get(name) {
+            Some(class) => PyErr::from_type(class.bind(py).clone(), message),
+            None => FewstepError::new_err(message),
+        },
+        Err(error) => error,
+    }
+}
+
+/// What the tool refuses, as the exception of its innermost variant.
+pub(crate) fn refused(py: Python<'_>, error: impl Into<fewstep::Error>) -> PyErr {
+    let error = error.into();
+    let message = error.to_string();
+    let shown = match &error {
+        fewstep::Error::Core(inner)
+        | fewstep::Error::Engine(fewstep_engine::Error::Core(inner)) => {
+            format!("{inner:?}")
+        }
+        fewstep::Error::Engine(inner) => format!("{inner:?}"),
+        other => format!("{other:?}"),
+    };
+    // A derived Debug begins with the variant's name.
+    let name = shown.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    named(py, name, message)
+}
+
+/// Lets `?` work on results of the three crates where Python is at hand.
+pub(crate) trait OrRaise<T> {
+    /// The value, or the exception of the error's variant.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Into<fewstep::Error>> OrRaise<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| refused(py, error))
+    }
+}

@@ -1,0 +1,143 @@
+//! Reports: all that is said about a task.
+
+use crate::parts::{
+    Passes, ReportGeometry, ReportHowFar, ReportPrediction, ReportWhen, ReportWhich,
+};
+use crate::record;
+use crate::task::parsed;
+use fewstep::text::{self, Style};
+use pyo3::prelude::*;
+use pyo3::types::{PyModule, PyString};
+
+/// All that is said about one task: whether to adapt, how far, where, and what it changes.
+///
+/// The attributes are the fields of the tool's JSON. `str()` is the tool's text.
+#[pyclass(frozen, eq, module = "fewstep")]
+#[derive(PartialEq)]
+pub(crate) struct Report {
+    report: fewstep::Report,
+    full: bool,
+}
+
+record! {
+    /// A task that could not be answered, in the place of its report.
+    Failure from failure: fewstep::report::Failure {
+        /// The task's id, if it could be read.
+        id: Option<String> = failure.id.clone(),
+        /// Which of the tasks it is, counted from 1.
+        line: u64 = failure.line,
+        /// What is wrong and what to do.
+        error: String = failure.error.clone(),
+    }
+}
+
+impl Report {
+    /// The object of a report; with `full` its JSON holds the matrices.
+    pub(crate) fn new(report: fewstep::Report, full: bool) -> Self {
+        Self { report, full }
+    }
+}
+
+#[pymethods]
+impl Report {
+    /// The task's id.
+    #[getter]
+    fn id(&self) -> &str {
+        &self.report.id
+    }
+
+    /// What the model says for the query.
+    #[getter]
+    fn prediction(&self, py: Python<'_>) -> PyResult<ReportPrediction> {
+        ReportPrediction::of(py, &self.report.prediction)
+    }
+
+    /// Whether to adapt; `None` if an update made before was applied.
+    #[getter]
+    fn when(&self, py: Python<'_>) -> PyResult<Option<ReportWhen>> {
+        self.report.when.as_ref().map(|part| ReportWhen::of(py, part)).transpose()
+    }
+
+    /// How many steps; `None` if an update made before was applied.
+    #[getter]
+    fn how_far(&self, py: Python<'_>) -> PyResult<Option<ReportHowFar>> {
+        self.report.how_far.as_ref().map(|part| ReportHowFar::of(py, part)).transpose()
+    }
+
+    /// Which blocks.
+    #[getter]
+    fn which(&self, py: Python<'_>) -> PyResult<ReportWhich> {
+        ReportWhich::of(py, &self.report.which)
+    }
+
+    /// What the decision rests on; `None` if an update made before was applied.
+    #[getter]
+    fn geometry(&self, py: Python<'_>) -> PyResult<Option<ReportGeometry>> {
+        self.report.geometry.as_ref().map(|part| ReportGeometry::of(py, part)).transpose()
+    }
+
+    /// What it cost.
+    #[getter]
+    fn passes(&self, py: Python<'_>) -> PyResult<Passes> {
+        Passes::of(py, &self.report.passes)
+    }
+
+    /// The report as the line of JSON that the tool writes, without a line break.
+    fn to_json(&self) -> String {
+        self.report.to_json(self.full)
+    }
+
+    /// The report as a dictionary with the fields of the tool's JSON.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        parsed(py, &self.to_json())
+    }
+
+    fn __str__(&self) -> String {
+        text::report(&self.report, Style::PLAIN).trim_end().to_owned()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let id = PyString::new(py, &self.report.id).repr()?;
+        let prediction = &self.report.prediction;
+        let mut shown = format!("Report({id}, icl={}", text::number(prediction.icl));
+        if let Some(adapted) = prediction.adapted {
+            shown += &format!(", adapted={}", text::number(adapted));
+        }
+        if let Some(when) = &self.report.when {
+            shown += if when.adapt { ", adapt=True" } else { ", adapt=False" };
+        }
+        Ok(shown + ")")
+    }
+
+    /// The tool's text and its drawings, for notebooks.
+    fn _repr_html_(&self) -> String {
+        format!("<pre>{}</pre>{}", escaped(&self.__str__()), figures(&self.report))
+    }
+}
+
+/// Text that a page shows as it is.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The tool's drawings, one after the other, as they may stand inside a page. What cannot be drawn
+/// is left out: a page with the text alone is better than none.
+fn figures(report: &fewstep::Report) -> String {
+    let drawings = fewstep::figure::drawings(report).unwrap_or_default();
+    drawings.iter().map(|(_, svg)| without_style(svg)).collect()
+}
+
+/// A drawing without its style, which would recolour every other drawing of a page.
+pub(crate) fn without_style(svg: &str) -> String {
+    match (svg.find("<style>"), svg.find("</style>")) {
+        (Some(from), Some(to)) if from < to => {
+            [&svg[..from], &svg[to + "</style>".len()..]].concat()
+        }
+        _ => svg.to_owned(),
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Report>()?;
+    module.add_class::<Failure>()
+}

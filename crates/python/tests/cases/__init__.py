@@ -1,0 +1,1 @@
+"""What Python computes for each line that `examples/reference` prints, by name."""

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import fewstep
+
+TASK = {
+    "id": "t1",
+    "template": "{x}->{y}",
+    "labels": [("0", 0.0), ("1", 0.25), ("2", 1.0)],
+    "examples": [("3", "1"), ("5", "2"), ("7", "1"), ("2", "0")],
+    "query": {"x": "4", "y": "1"},
+}
+
+
+def cases():
+    with fewstep.Model.load() as model:
+        seen = model.observe(TASK, "value@last2")
+        outcome = model.act(TASK, fewstep.decide(seen.geometry, horizon=3))
+        report = model.predict(TASK, full=True)
+    prediction, how_far = report.prediction, report.how_far
+    interval = prediction.interval
+    return {
+        "Model.act.icl": [outcome.icl, outcome.adapted],
+        "Model.act.query_path": outcome.query_path,
+        "Model.act.linear_path": outcome.linear_path,
+        "Model.act.prompt_path": outcome.prompt_path,
+        "Model.observe.predictions": seen.predictions,
+        "Model.observe.residuals": seen.residuals,
+        "Model.observe.query_prediction": seen.query_prediction,
+        "Model.predict.prediction": [prediction.icl, prediction.adapted, prediction.linear],
+        "Model.predict.interval": [interval.lower, interval.upper, interval.coverage],
+        "Model.predict.evidence": how_far.evidence,
+        "Model.predict.posterior": how_far.posterior,
+        "Model.predict.left_out_risk": how_far.left_out_risk,
+        "Model.predict.eigenvalues": report.geometry.eigenvalues,
+        "Model.predict.kernel": report.geometry.kernel,
+    }

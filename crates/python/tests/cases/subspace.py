@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import fewstep
+from fewstep import subspace
+
+from . import inputs
+
+
+def geometry():
+    blocks = [
+        fewstep.Block.from_features(
+            f"value.0.{index}",
+            inputs.features(index, inputs.EXAMPLES, 3),
+            inputs.features(index + 5, 1, 3)[0],
+        )
+        for index in range(4)
+    ]
+    return fewstep.Geometry(inputs.residuals(), blocks)
+
+
+def cases():
+    given = geometry()
+    scores = subspace.trace_scores(given, 0.375)
+    greedy = subspace.greedy_correction(given, 3, 0.25, 4)
+    found = {
+        "subspace.trace_scores": scores,
+        "subspace.per_weight": subspace.per_weight(scores, given),
+        "subspace.top": subspace.top(scores, 3),
+        "subspace.bottom": subspace.bottom(scores, 3),
+        "subspace.query_scores": subspace.query_scores(given, 0.375),
+        "subspace.random": subspace.random(9, 4, fewstep.Rng(5)),
+        "subspace.greedy_correction.blocks": greedy.blocks,
+        "subspace.greedy_correction.corrections": greedy.corrections,
+    }
+    for averaging in ["plain", "trimmed", "median", "query-weighted"]:
+        choice = subspace.greedy_left_out(
+            given, 3, step_scale=0.25, horizons=range(13), averaging=averaging
+        )
+        found[f"subspace.greedy_left_out.blocks.{averaging}"] = choice.blocks
+        found[f"subspace.greedy_left_out.risks.{averaging}"] = choice.risks
+    return found

@@ -17,8 +17,11 @@ CALLS = 10_000
 SEED = 20261116
 ALLOWED = (fewstep.errors.FewstepError, TypeError, ValueError, OverflowError)
 
-# Callables that leave the process: they read files, models or the network.
-OUTSIDE = {"Model", "Session", "load"}
+# Callables that leave the process: they read and write files, models or the network.
+OUTSIDE = {"Model", "load", "save", "save_peft", "save_lora_gguf"}
+
+# Modules that only the package itself uses, or that other packages are needed for.
+INSIDE = {"fewstep.frames", "fewstep.progress", "fewstep.ray", "fewstep.torch"}
 
 # What takes any count of steps or examples without making or doing as many: it may be asked for
 # very large ones. Elsewhere a count is taken at its word.
@@ -38,7 +41,8 @@ def modules() -> list[types.ModuleType]:
     found = [fewstep]
     for value in vars(fewstep).values():
         if isinstance(value, types.ModuleType) and value.__name__.startswith("fewstep."):
-            found.append(value)
+            if value.__name__ not in INSIDE:
+                found.append(value)
     return found
 
 
@@ -103,11 +107,64 @@ def proper() -> list[object]:
         decision.update,
         decision.query,
         fewstep.Rules(horizon="gibbs"),
+        *others(spectrum, step, kernel, residuals),
         [0, 1, 2],
         range(4),
         [block, block],
         [(kernel, kernel), (kernel, kernel)],
         [(0.5, descent)],
+    ]
+
+
+def others(spectrum, step, kernel, residuals) -> list[object]:
+    """Objects of the modules beside the decision, and of the tool."""
+    design, drift, pac_bayes, matfree = (
+        fewstep.design,
+        fewstep.drift,
+        fewstep.pac_bayes,
+        fewstep.matfree,
+    )
+    watch = drift.Watch(spectrum, residuals, step)
+    family = pac_bayes.EvidenceFamily(spectrum, step, 1.0, [0, 1, 2])
+    bounds = pac_bayes.PacBayes(family, pac_bayes.Reference.horizon(1))
+    gaussian = design.LinearGaussian(kernel, 1.0, 0.5)
+    metric = design.QueryMetric.from_queries(kernel)
+    information = gaussian.query_information(metric)
+    dense = matfree.DenseKernel(kernel)
+    task = {
+        "id": "t",
+        "template": "{x}->{y}",
+        "labels": [{"text": str(digit), "value": digit / 9} for digit in range(10)],
+        "examples": [{"x": str(digit), "y": str(digit)} for digit in range(3)],
+        "query": {"x": "4"},
+    }
+    model = fewstep.Model.load("builtin")
+    report = model.decide(task)
+    return [
+        fewstep.Rng(1),
+        watch,
+        drift.LocalConstants(1.0, 1.0, 1.0),
+        family,
+        bounds,
+        gaussian,
+        metric,
+        information,
+        information.optimal_subspace(1),
+        design.GlobalInformation(3),
+        dense,
+        matfree.FactorKernel(kernel),
+        matfree.BlockSum([dense, dense]),
+        matfree.Shifted(dense, 0.5),
+        matfree.largest_eigenvalue(dense, 3, 0.1, fewstep.Rng(1)),
+        fewstep.random.MarchenkoPastur(0.5),
+        task,
+        fewstep.Task.from_dict(task),
+        model.observe(task),
+        report,
+        report.prediction,
+        report.when,
+        report.how_far,
+        report.which,
     ]
 
 
@@ -126,6 +183,18 @@ def by_name(kept: list[object]) -> dict[str, list[object]]:
     names |= {"spectrum": of(fewstep.Spectrum), "step": of(fewstep.StepSize)}
     names |= {"name": ["one"], "blocks": [of(fewstep.Block)[:1]], "filter": of(fewstep.Filter)}
     names |= {"geometry": of(fewstep.Geometry), "rules": of(fewstep.Rules)}
+    design, matfree, pac_bayes = fewstep.design, fewstep.matfree, fewstep.pac_bayes
+    names |= dict.fromkeys(["target", "right_side", "scores", "shift", "coordinates"], vectors)
+    names |= dict.fromkeys(["benchmark", "first", "second"], of(fewstep.Benchmark))
+    names |= dict.fromkeys(["confidence", "failure_probability", "step_scale", "coverage"], [0.1])
+    names |= {"rng": of(fewstep.Rng), "operator": of(matfree.Operator), "probes": [1, 4]}
+    names |= {"metric": of(design.QueryMetric), "information": of(design.QueryInformation)}
+    names |= {"subspace": of(design.Subspace), "family": of(pac_bayes.EvidenceFamily)}
+    positive = ["noise_variance", "signal_variance", "inverse_temperature", "eigenvalue", "time"]
+    names |= dict.fromkeys([*positive, "query_variance", "noise_to_signal", "ratio"], [0.5, 1.0])
+    names |= dict.fromkeys(["budget", "rank", "examples", "longest"], [1])
+    names |= {"query": [*vectors, None], "fraction": [0.1], "candidate": [0], "mode": [0]}
+    names |= {"largest": of(matfree.LargestEigenvalue), "task": of((dict, fewstep.Task))}
     return names
 
 

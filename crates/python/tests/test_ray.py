@@ -31,6 +31,7 @@ def task(number: int) -> dict:
 @pytest.fixture(scope="module", autouse=True)
 def local():
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
     yield
     ray.shutdown()
 

@@ -12,7 +12,7 @@ import json
 import os
 import pathlib
 import tempfile
-from typing import Any, Iterable, Mapping, Optional, Union
+from typing import Any, FrozenSet, Iterable, Mapping, Optional, Union
 
 import ray
 import ray.data
@@ -63,19 +63,17 @@ def predict(
     again.
     """
     settings = {"model": str(model), "load": dict(load or {}), "options": dict(options)}
-    tasks = _tasks(dataset)
-    directory = None
-    if out is not None:
-        directory = pathlib.Path(out)
-        answered = _answered(directory, settings)
-        tasks = tasks.filter(lambda row: row["key"] not in answered)
-    answers = tasks.map_batches(
+    directory = None if out is None else pathlib.Path(out).absolute()
+    answered = frozenset() if directory is None else _answered(directory, settings)
+    # One step from rows to answers: a step of its own for anything else would wait for a processor
+    # that the workers have.
+    answers = _rows_of(dataset).map_batches(
         _Worker,
         batch_size=batch_size,
-        batch_format="numpy",
+        batch_format="pandas",
         concurrency=concurrency,
         num_cpus=1,
-        fn_constructor_kwargs={"settings": settings, "out": directory},
+        fn_constructor_kwargs={"settings": settings, "out": directory, "answered": answered},
     )
     if directory is None:
         return answers
@@ -83,24 +81,24 @@ def predict(
     return _read(directory)
 
 
-def _tasks(dataset: Any) -> "ray.data.Dataset":
-    """Rows of `key` and `task`, the task as JSON."""
+def _rows_of(dataset: Any) -> "ray.data.Dataset":
+    """A dataset of rows that hold a task each, in one of the forms that `_task` knows."""
     if isinstance(dataset, (str, os.PathLike)):
-        rows = ray.data.read_text(os.fspath(dataset))
-        return rows.filter(lambda row: bool(row["text"].strip())).map(
-            lambda row: _keyed(row["text"].strip())
-        )
+        return ray.data.read_text(os.fspath(dataset), drop_empty_lines=True)
     if isinstance(dataset, ray.data.Dataset):
-        return dataset.map(lambda row: _keyed(_json(row.get("task", row))))
+        return dataset
     if isinstance(dataset, (Mapping, fewstep.Task)):
         raise fewstep.errors.WrongType(
             "dataset is one task; give a list of tasks, a Ray dataset or the path of JSON Lines"
         )
-    return ray.data.from_items([_keyed(_json(task)) for task in dataset])
+    return ray.data.from_items([{"task": _json(task)} for task in dataset])
 
 
-def _keyed(task: str) -> dict[str, str]:
-    return {"key": hashlib.sha256(task.encode()).hexdigest()[:32], "task": task}
+def _task(row: Mapping[str, Any]) -> str:
+    """The task of a row, as JSON: a line of text, a column, or the row itself."""
+    if set(row) == {"text"}:
+        return str(row["text"]).strip()
+    return _json(row["task"] if "task" in row else dict(row))
 
 
 def _json(task: Any) -> str:
@@ -124,16 +122,27 @@ def _plain(value: Any) -> Any:
 class _Worker:
     """A process with a model."""
 
-    def __init__(self, settings: Mapping[str, Any], out: Optional[pathlib.Path]) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        out: Optional[pathlib.Path],
+        answered: FrozenSet[str],
+    ) -> None:
         self._model = fewstep.Model.load(settings["model"], **settings["load"])
         self._options = {"threads": 1, **settings["options"]}
         self._out = out
+        self._answered = answered
 
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
-        rows = [self._row(key, task) for key, task in zip(batch["key"], batch["task"])]
-        if self._out is not None:
+    def __call__(self, batch: Any) -> Any:
+        import pandas
+
+        tasks = [_task(row) for row in batch.to_dict("records")]
+        keys = [hashlib.sha256(task.encode()).hexdigest()[:32] for task in tasks]
+        pairs = [pair for pair in zip(keys, tasks) if pair[0] not in self._answered]
+        rows = [self._row(key, task) for key, task in pairs]
+        if self._out is not None and rows:
             _write(self._out, rows)
-        return {column: [row[column] for row in rows] for column in COLUMNS}
+        return pandas.DataFrame(rows, columns=list(COLUMNS))
 
     def _row(self, key: str, task: str) -> dict[str, Any]:
         row: dict[str, Any] = dict.fromkeys(COLUMNS)
@@ -185,7 +194,7 @@ def _replace(file: pathlib.Path, text: str) -> None:
         raise
 
 
-def _answered(directory: pathlib.Path, settings: Mapping[str, Any]) -> set[str]:
+def _answered(directory: pathlib.Path, settings: Mapping[str, Any]) -> FrozenSet[str]:
     """The keys of the tasks that a directory answers, after a look at what they were asked with."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / _SETTINGS
@@ -199,7 +208,7 @@ def _answered(directory: pathlib.Path, settings: Mapping[str, Any]) -> set[str]:
             )
     else:
         _replace(file, text)
-    return {row["key"] for row in _rows(directory)}
+    return frozenset(row["key"] for row in _rows(directory))
 
 
 def _rows(directory: pathlib.Path) -> Iterable[dict[str, Any]]:

@@ -182,8 +182,11 @@ pub fn memory_plan(
     let [forward, adjoint, part] = Rows::of(layout);
     let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(0).min(config.layers);
     let size = number as f64;
-    let kept =
-        kept_forward(config, &forward, blocks, lowest) + first_factors(config, blocks, lora);
+    // What the forward pass lends to the adjoint may need room for more rows there.
+    let beyond = (part.rows - forward.rows).max(0.0);
+    let kept = kept_forward(config, &forward, blocks, lowest)
+        + beyond * (Widths::of(config).stream + config.inner as f64)
+        + first_factors(config, blocks, lora);
     // What is given back serves what comes next: lower layers, then the directions of inputs, then
     // the adjoint, then kernels.
     let below = if lowest > 0 { layers_below(config, &forward) } else { 0.0 };
@@ -285,8 +288,10 @@ fn layers_below(config: &Config, forward: &Rows) -> f64 {
 fn adjoint_buffers(config: &Config, part: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
     let Widths { stream, attention, key_values, slopes } = Widths::of(config);
     let only_last = lowest + 1 >= config.layers;
+    // A norm's output and the activations of the MLP are lent by the forward pass.
+    let own_slopes = slopes - config.inner as f64;
     let mut total = part.layer(config, only_last)
-        + part.rows * (2.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
+        + part.rows * (stream + 2.0 * attention + 2.0 * key_values + own_slopes)
         + 2.0 * part.sequences * stream
         + part.largest.max(config.heads as f64 * part.longest);
     if !only_last {

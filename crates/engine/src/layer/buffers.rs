@@ -1,6 +1,7 @@
 //! The memory of a layer's passes.
 
 use crate::buffer::Buffer;
+use crate::config::Config;
 use crate::network::KINDS;
 use crate::real::Real;
 
@@ -118,6 +119,22 @@ pub(crate) struct Scratch<R: Real> {
     pub(crate) gathered: Buffer<R>,
     /// `[rows, inner]`.
     pub(crate) activated: Buffer<R>,
+}
+
+impl<R: Real> Scratch<R> {
+    /// Room for so many rows of an adjoint, too, to which it is lent: sequences apart may have
+    /// more of them.
+    pub(crate) fn make_room(&mut self, rows: usize, config: &Config) {
+        for (buffer, width) in
+            [(&mut self.normed, config.width), (&mut self.activated, config.inner)]
+        {
+            if buffer.len() < rows * width {
+                // Its memory serves what comes next.
+                *buffer = Buffer::new(0);
+                *buffer = Buffer::new(rows * width);
+            }
+        }
+    }
 }
 
 /// The adjoints that block factors are made of; a buffer is empty if no block needs it, and may

@@ -13,6 +13,7 @@ use crate::layer::{
 };
 use crate::network::KINDS;
 use crate::real::Real;
+use std::mem;
 use std::ops::Range;
 
 impl<R: Real> Tape<'_, R> {
@@ -60,14 +61,25 @@ impl<R: Real> Tape<'_, R> {
         let normed = &mut self.scratch.gathered;
         let asked = self.separate.as_mut().map_or(&mut self.streams.asked, |s| &mut s.asked);
         self.readout.adjoint(self.model, seeds, normed, asked);
+        self.lend();
         if self.separate.is_some() {
             self.pull_back_parts();
         } else {
             self.pull_back_together();
         }
+        self.lend();
         self.passes.backward += seeds.iter().filter(|&&seed| seed != R::ZERO).count() as u64;
         self.passes.backward_tokens += self.adjoint_plans().layout.rows() as u64;
         Ok(())
+    }
+
+    /// What a forward pass only writes over is lent to the adjoint, or given back: the two never
+    /// run at once.
+    fn lend(&mut self) {
+        let adjoint = self.adjoint_scratch.as_mut().expect("it was allocated before");
+        let up = &mut adjoint.outputs[BlockKind::MlpUp as usize];
+        mem::swap(&mut self.scratch.activated, up);
+        mem::swap(&mut self.scratch.normed, &mut adjoint.normed);
     }
 
     /// The adjoint from the read-outs down, of the sum over sequences.
@@ -140,18 +152,19 @@ impl<R: Real> Tape<'_, R> {
             separate.allocate(of_part);
         }
         let largest = rows.max(sequences);
+        self.scratch.make_room(largest, config);
         let folded = sequences * config.heads * config.width;
         // Whether an adjoint goes further down than to the values of the last layer.
         let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
         let if_through = |size: usize| Buffer::new(if through { size } else { 0 });
         self.adjoint_scratch = Some(AdjointScratch {
             outputs: BlockKind::MATRICES.map(|kind| match kind {
-                // These two are the stream itself.
-                BlockKind::Output | BlockKind::MlpDown => Buffer::new(0),
+                // The first two are the stream itself, the last is lent by the forward pass.
+                BlockKind::Output | BlockKind::MlpDown | BlockKind::MlpUp => Buffer::new(0),
                 _ if config.has(kind) => Buffer::new(largest * config.shape(kind).1),
                 _ => Buffer::new(0),
             }),
-            normed: Buffer::new(largest * config.width),
+            normed: Buffer::new(0),
             mixed: Buffer::new(largest * config.attention_width()),
             gathered: Buffer::new(sequences * config.width),
             scores: Buffer::new(group),

@@ -10,6 +10,7 @@ use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};
 use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
 use crate::leave_one_out::{Interval, LeaveOneOut};
+use crate::linalg::mean_square;
 use crate::pac_bayes::{Bound, EvidenceFamily, PacBayes, Reference};
 use crate::risk::{self, Benchmark};
 use crate::rng::Rng;
@@ -340,11 +341,6 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     Ok(Decision { when, how_far, which, update, block, spectrum, signal, query })
 }
 
-/// The mean squared residual, `‖r‖²/n`.
-fn mean_square(residuals: &[f64]) -> f64 {
-    crate::linalg::squared_norm(residuals) / residuals.len() as f64
-}
-
 /// Scores every block and chooses within the budget.
 fn choose_blocks(
     geometry: &Geometry,
@@ -428,10 +424,7 @@ impl Prompt<'_> {
 
     /// The fitted signal and noise, the noise kept over 0 so that every gap exists.
     fn benchmark(&self) -> Result<Benchmark, Error> {
-        // A ratio far below this would turn the rounding of null modes into a correction.
-        let least = 1e-8 * mean_square(self.residuals);
-        let noise_variance = self.signal.noise_variance.max(least).max(f64::MIN_POSITIVE);
-        Benchmark::new(self.signal.signal_variance, noise_variance)
+        self.signal.benchmark(self.residuals)
     }
 
     fn coupling(&self, quantity: &'static str) -> Result<&[f64], Error> {

@@ -29,6 +29,11 @@ pub(crate) fn squared_norm(a: &[f64]) -> f64 {
     dot(a, a)
 }
 
+/// Mean of the squares, 0 of nothing.
+pub(crate) fn mean_square(a: &[f64]) -> f64 {
+    if a.is_empty() { 0.0 } else { squared_norm(a) / a.len() as f64 }
+}
+
 /// `target += weight · source`.
 pub(crate) fn add_scaled(target: &mut [f64], weight: f64, source: &[f64]) {
     debug_assert_eq!(target.len(), source.len());

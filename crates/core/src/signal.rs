@@ -6,9 +6,11 @@
 //! In: a [`Spectrum`] and residuals. Out: [`SignalFit`], and from it the horizon with the
 //! smallest Bayes gap at one query.
 
-use crate::error::{Error, check_not_negative, check_vector};
+use crate::error::{Error, check_finite, check_not_negative, check_vector};
 use crate::evidence::{HorizonChoice, best_horizon, scaled_energies};
 use crate::filter::{Filter, GradientDescent};
+use crate::linalg::mean_square;
+use crate::risk::Benchmark;
 use crate::spectrum::{Spectrum, StepSize};
 
 /// Where a fit of signal and noise ran into a boundary.
@@ -72,6 +74,10 @@ const REACH: f64 = 1e8;
 /// Grid points for each factor of 10 in `λ★`. The evidence is smooth on the scale of a factor
 /// of `e`, so no dip that matters fits between two of them.
 const POINTS_PER_DECADE: f64 = 4.0;
+
+/// The share of the mean squared residual that is left as noise: a ratio far below it would turn the
+/// rounding of null modes into a correction.
+const LEAST_NOISE: f64 = 1e-8;
 
 /// What must be gained, in evidence, before a fit is preferred to one with less signal.
 const ROUNDING: f64 = 64.0 * f64::EPSILON;
@@ -193,6 +199,46 @@ impl SignalFit {
         } else {
             self.noise_variance / self.signal_variance
         }
+    }
+
+    /// The best filter under the fitted variances, some noise being left in any case.
+    ///
+    /// ```text
+    /// g★(λ) = τ²λ/(τ²λ + σ²),   σ² at least 10⁻⁸ ‖r‖²/n                             (Thm. 5.2)
+    /// ```
+    ///
+    /// Decisions measure gaps and error bars against it, and the rule `bayes-filter` carries it
+    /// out.
+    ///
+    /// # Differs from the paper
+    ///
+    /// 1. Without noise there is no best filter: every one that fits the prompt entirely is as
+    ///    good. The noise that is left chooses one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFinite`] for residuals that are not, [`Error::OutOfRange`] for variances that
+    /// are none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::signal::SignalFit;
+    /// use fewstep_core::{Error, Filter, Spectrum};
+    ///
+    /// let spectrum = Spectrum::of(&[vec![4.0]])?;
+    /// // λ★ = 1/0.25: as much noise as signal.
+    /// let fit = SignalFit::at(&spectrum, &[2.0], 0.25, 1.0)?;
+    /// assert_eq!(fit.benchmark(&[2.0])?.response(4.0), 0.5);
+    /// let silent = SignalFit::at(&spectrum, &[2.0], 1.0, 0.0)?;
+    /// assert_eq!(silent.benchmark(&[2.0])?.noise_variance(), 4e-8);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn benchmark(&self, residuals: &[f64]) -> Result<Benchmark, Error> {
+        check_finite("residuals", residuals)?;
+        let least = LEAST_NOISE * mean_square(residuals);
+        let noise_variance = self.noise_variance.max(least).max(f64::MIN_POSITIVE);
+        Benchmark::new(self.signal_variance, noise_variance)
     }
 
     /// The Bayes gap at the query after each candidate number of steps, and the best candidate.

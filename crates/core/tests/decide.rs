@@ -239,6 +239,40 @@ fn bound_is_that_of_all_candidates() {
     }
 }
 
+/// The filter that gaps are measured against is the one that `bayes-filter` carries out: its ratio is
+/// the fitted one where there is noise, and its noise a hundred-millionth of the residuals' mean
+/// square where there is none.
+#[test]
+fn the_fitted_filter_is_the_one_that_is_carried_out() {
+    let rules = Rules { horizon: HorizonRule::BayesFilter, ..Rules::default() };
+    let mut edges = [0; 2];
+    for (seed, noise) in (0..20).map(|seed| (seed, if seed % 2 == 0 { 0.5 } else { 0.0 })) {
+        // One block of rank four: without noise it explains the residuals entirely.
+        let all = geometry(seed, noise, true);
+        let block = all.blocks()[3].clone();
+        let geometry = Geometry::new(all.residuals().to_vec(), vec![block]).unwrap();
+        let (residuals, decision) = (geometry.residuals(), decide(&geometry, &rules).unwrap());
+        let fitted = decision.signal.benchmark(residuals).unwrap();
+        assert_eq!(decision.update, Update::Posterior(fitted), "seed {seed}");
+        let (left, mean) = (decision.when.gap_adapted, residuals.iter().map(|r| r * r));
+        assert!(left <= 1e-20 * decision.when.gap_icl, "seed {seed}: {left}");
+        let least = 1e-8 * mean.sum::<f64>() / residuals.len() as f64;
+        let silent = decision.signal.noise_variance < least;
+        if silent {
+            let apart = (fitted.noise_variance() - least).abs();
+            assert!(apart <= 10.0 * f64::EPSILON * least, "seed {seed}");
+        } else {
+            let ratio = decision.signal.noise_to_signal();
+            for &eigenvalue in decision.spectrum.eigenvalues() {
+                let apart = fitted.response(eigenvalue) - eigenvalue / (eigenvalue + ratio);
+                assert!(apart.abs() <= 10.0 * f64::EPSILON, "seed {seed}");
+            }
+        }
+        edges[usize::from(silent)] += 1;
+    }
+    assert!(edges.iter().all(|&count| count > 0), "{edges:?}");
+}
+
 /// Perfect predictions and weights that move nothing are left alone, with the reason, under
 /// every rule.
 #[test]

@@ -62,7 +62,7 @@ pub use outcome::Outcome;
 #[derive(Clone, Debug)]
 pub struct Model {
     config: Config,
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
     network: Arc<Network>,
     prompts: PromptSettings,
     memory_limit: u64,
@@ -108,7 +108,8 @@ impl Model {
     fn of_network(config: Config, tokenizer: Tokenizer, network: Network) -> Self {
         let prompts = PromptSettings::new(config.positions);
         let memory_limit = Self::MEMORY_LIMIT;
-        Self { config, tokenizer, network: Arc::new(network), prompts, memory_limit }
+        let (tokenizer, network) = (Arc::new(tokenizer), Arc::new(network));
+        Self { config, tokenizer, network, prompts, memory_limit }
     }
 
     /// Reads a model from a directory or a GGUF file, or from the hub's cache or the hub itself by
@@ -256,13 +257,13 @@ impl Model {
     /// ```
     #[must_use]
     pub fn with_prompts(mut self, settings: PromptSettings) -> Self {
-        self.prompts = PromptSettings { context: self.config.positions, ..settings };
+        self.prompts = PromptSettings { context: self.prompts.context, ..settings };
         self
     }
 
     /// The same model with other low-rank updates for its LoRA blocks.
     ///
-    /// Weights that another copy of the model still shares are copied.
+    /// Copies of the model share their weights, whatever their low-rank updates are.
     ///
     /// # Errors
     ///
@@ -284,6 +285,34 @@ impl Model {
     pub fn with_lora(mut self, lora: Lora) -> Result<Self, Error> {
         self.network = Arc::new(Arc::unwrap_or_clone(self.network).with_lora(lora)?);
         Ok(self)
+    }
+
+    /// The same model with a limit to the tokens of a prompt, if it would take more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, PromptSettings, Task, Tokenizer};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let model = model.with_longest_prompt(9).with_prompts(PromptSettings::new(64));
+    /// // "a=1", a line break, "b=0", another one and "c="
+    /// assert!(matches!(model.read(&task), Err(Error::ContextTooLong { length: 10, limit: 9, .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_longest_prompt(mut self, tokens: usize) -> Self {
+        self.prompts.context = self.config.positions.min(tokens);
+        self
     }
 
     /// The same model with another limit to the bytes that observing may hold beside it.

@@ -14,6 +14,7 @@ use crate::ops::NormWeights;
 use crate::parameters::{self, Layer, Norm, PackedTensors, Parameters, check_sizes};
 use crate::real::Real;
 use crate::update::{Part, Update};
+use std::sync::Arc;
 
 /// How many kinds of matrices there are.
 pub(crate) const KINDS: usize = BlockKind::MATRICES.len();
@@ -58,11 +59,12 @@ pub(crate) struct LayerWeights<R> {
 #[derive(Clone, Debug)]
 pub struct Network<R = f32> {
     config: Config,
-    token_embedding: Matrix<R>,
-    position_embedding: Vec<R>,
-    pub(crate) layers: Vec<LayerWeights<R>>,
+    // Copies differ in their low-rank updates alone.
+    token_embedding: Arc<Matrix<R>>,
+    position_embedding: Arc<[R]>,
+    pub(crate) layers: Arc<[LayerWeights<R>]>,
     pub(crate) final_norm: NormWeights<R>,
-    unembedding: Option<Matrix<R>>,
+    unembedding: Option<Arc<Matrix<R>>>,
     lora: Lora,
 }
 
@@ -99,11 +101,11 @@ impl<R: Real> Network<R> {
         };
         Ok(Self {
             config: config.clone(),
-            token_embedding: table(token_embedding),
-            position_embedding: R::of_weights(position_embedding),
+            token_embedding: Arc::new(table(token_embedding)),
+            position_embedding: R::of_weights(position_embedding).into(),
             layers: layers.into_iter().map(|layer| LayerWeights::new(layer, config)).collect(),
             final_norm: norm(final_norm),
-            unembedding: unembedding.map(table),
+            unembedding: unembedding.map(table).map(Arc::new),
             lora: Lora::of(config),
         })
     }
@@ -136,11 +138,11 @@ impl<R: Real> Network<R> {
         let layers = (0..config.layers).map(|layer| LayerWeights::packed(&tensors, layer));
         Ok(Self {
             config: config.clone(),
-            token_embedding: Matrix::packed(tensors.token_embedding()?),
-            position_embedding: R::of_weights(tensors.position_embedding()?),
+            token_embedding: Arc::new(Matrix::packed(tensors.token_embedding()?)),
+            position_embedding: R::of_weights(tensors.position_embedding()?).into(),
             layers: layers.collect::<Result<_, _>>()?,
             final_norm: norm(tensors.final_norm()?),
-            unembedding: tensors.unembedding()?.map(Matrix::packed),
+            unembedding: tensors.unembedding()?.map(|own| Arc::new(Matrix::packed(own))),
             lora: Lora::of(config),
         })
     }
@@ -336,7 +338,7 @@ impl Network<f32> {
     pub fn parameters(&self) -> Parameters {
         Parameters {
             token_embedding: self.token_embedding.numbers(Order::OutputsFirst),
-            position_embedding: self.position_embedding.clone(),
+            position_embedding: self.position_embedding.to_vec(),
             layers: self.layers.iter().map(|layer| layer.plain(self.config.order())).collect(),
             final_norm: plain_norm(&self.final_norm),
             unembedding: self.unembedding.as_ref().map(|own| own.numbers(Order::OutputsFirst)),
@@ -458,5 +460,24 @@ impl<R: Real> Overlay<R> {
             let updated = matrices[index].get_or_insert_with(|| own.copy());
             updated.set_block(own, place, change);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_with_other_low_rank_updates_share_their_weights() {
+        let config = Config::from_json(
+            br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 4, "n_ctx": 3,
+                 "vocab_size": 5}"#,
+        )
+        .unwrap();
+        let model: Network = Network::new(&config, Parameters::zeros(&config).unwrap()).unwrap();
+        let other = model.clone().with_lora(Lora { rank: 2, ..Lora::default() }).unwrap();
+        assert!(Arc::ptr_eq(&model.layers, &other.layers));
+        assert!(Arc::ptr_eq(&model.token_embedding, &other.token_embedding));
+        assert_ne!(model.lora(), other.lora());
     }
 }

@@ -56,11 +56,21 @@ pub enum Follow {
     /// The query and the leave-one-out prompts, after every step.
     #[default]
     Everything,
+    /// The same, with the query by itself until the last step: the steps are then those of
+    /// [`Follow::Prompts`] to the bit. Sums over more rows may be taken in another order.
+    QueryApart,
     /// The prompts after every step, and the query before the first and after the last.
     Prompts,
     /// What steps need: the prompts before every step; and the query before the first and after
     /// the last.
     Query,
+}
+
+impl Follow {
+    /// Whether the query is predicted after every step.
+    pub(crate) fn has_query(self) -> bool {
+        matches!(self, Self::Everything | Self::QueryApart)
+    }
 }
 
 impl Steps {
@@ -178,12 +188,16 @@ pub(crate) fn steps_on<R: Real>(
         let steps = step_index + 1;
         match follow {
             Follow::Query if steps == horizon => {
-                let last = tape.run_last_alone(task.labels(), &descent.update)?;
-                descent.query_predictions.extend(finite(&[last], steps)?);
+                let query = query_alone(&mut tape, task, &descent.update, steps)?;
+                descent.query_predictions.push(query);
             }
-            Follow::Prompts | Follow::Query if steps < horizon => {
+            Follow::QueryApart | Follow::Prompts | Follow::Query if steps < horizon => {
                 let predictions = tape.run_for(Sequences::Examples, &descent.update)?;
                 residuals = descent.record(task, &predictions[..task.examples()], steps)?;
+                if follow == Follow::QueryApart {
+                    let query = query_alone(&mut tape, task, &descent.update, steps)?;
+                    descent.query_predictions.push(query);
+                }
             }
             _ => residuals = descent.record(task, tape.run(&descent.update)?, steps)?,
         }
@@ -206,6 +220,21 @@ impl<R: Real> Descent<R> {
         self.losses.push(0.5 * dot(&residuals, &residuals));
         self.predictions.push(predictions);
         Ok(residuals)
+    }
+}
+
+/// The prediction for the query after some steps; the tape stays as it is.
+fn query_alone<R: Real>(
+    tape: &mut Tape<'_, R>,
+    task: &TokenTask,
+    update: &Update<R>,
+    steps: usize,
+) -> Result<f64, Error> {
+    let prediction = tape.run_last_alone(task.labels(), update)?.wide();
+    if prediction.is_finite() {
+        Ok(prediction)
+    } else {
+        Err(Error::NotFinite { sequence: task.examples(), steps })
     }
 }
 
@@ -236,18 +265,20 @@ fn add_gradient<R: Real>(
 }
 
 /// Takes gradient steps and applies the average of where they led: `θ̄ = Σ_t w_t θ_t`, from numbers
-/// of steps, ascending, with their weights.
+/// of steps, ascending, with their weights. Gives the predictions for the query on the way, too: if
+/// it is followed, after `0, 1, …` steps, and else the first. Following changes nothing else.
 pub(crate) fn average_on<R: Real>(
     tape: Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
     weights: &[(usize, f64)],
-) -> Result<Applied<R>, Error> {
+    follow: Follow,
+) -> Result<(Applied<R>, Vec<f64>), Error> {
     let mut tape = tape.of_examples();
     let base = split(finite(tape.predictions(), 0)?);
     let mut residuals = task.residuals(&base.0);
     let (mut update, mut average) = (tape.zero_update(), tape.zero_update());
-    let (mut scratch, mut taken) = (Vec::new(), 0);
+    let (mut scratch, mut taken, mut path) = (Vec::new(), 0, vec![base.1]);
     for &(horizon, weight) in weights {
         while taken < horizon {
             if taken > 0 {
@@ -257,10 +288,13 @@ pub(crate) fn average_on<R: Real>(
             tape.pull_back(&seeds(&residuals))?;
             add_gradient(&tape, scales, &mut update, &mut scratch);
             taken += 1;
+            if follow.has_query() {
+                path.push(query_alone(&mut tape, task, &update, taken)?);
+            }
         }
         average.add_scaled(R::of(weight), &update);
     }
-    applied(tape, base, average, taken)
+    Ok((applied(tape, base, average, taken)?, path))
 }
 
 /// What an update that took so many steps does, beside what was predicted before it.

@@ -9,8 +9,8 @@ use fewstep_core::{
     Decision, GradientDescent, HorizonRule, Mixture, Rules, Update as Choice, decide,
 };
 use fewstep_engine::{
-    Error, FirstFactor, Lora, Model, Outcome, Steps, Task, Update, descend, memory_plan,
-    predict_updated,
+    Error, FirstFactor, Lora, Model, Order, Outcome, PromptSettings, Steps, Task, Update,
+    descend, memory_plan, predict_updated,
 };
 use support::{FOLDERS, all_blocks, assert_near, bits, blocks, fixture, kinds};
 
@@ -220,7 +220,88 @@ fn averaged_steps_are_the_average_of_steps() {
     let read = model.read(task).unwrap();
     let again = predict_updated(model.network(), &read, &update).unwrap();
     assert_near(&[found.adapted], &[*again.last().unwrap()], 1e-6, "its prediction");
-    assert_eq!((found.query_path, found.departures.len()), (vec![found.icl, found.adapted], 0));
+    assert_eq!((found.prompt_path.len(), found.departures.len()), (2, 0));
+    // On the way the query is where so many steps lead, and not where their average does.
+    let farthest = model.act(task, &by(HorizonRule::Fixed(4), 1.0)).unwrap();
+    assert_near(&found.query_path, &farthest.query_path, 1e-6, "the path underneath");
+    assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "by the linear picture");
+    assert!(found.followed && farthest.followed);
+    assert!((found.adapted - found.query_path[4]).abs() > 1e-4, "the average is elsewhere");
+    assert_eq!(found.icl.to_bits(), found.query_path[0].to_bits());
+}
+
+/// To look at the query on the way changes nothing but the path and what it cost.
+#[test]
+fn following_the_query_changes_no_bit() {
+    let tree = |model: Model| {
+        let settings = PromptSettings::new(model.config().positions);
+        model.with_prompts(PromptSettings { order: Order::Tree, ..settings })
+    };
+    let mut paths = 0;
+    for folder in FOLDERS {
+        let plain = Model::open(&fixture(folder)).unwrap();
+        for (model, task) in [(plain.clone(), &tasks()[0]), (tree(plain), &tasks()[1])] {
+            for kinds in ["value,mlp-up@all", "mlp-down@last1", "lora-query,norm@all"] {
+                let prepared = model.prepare(task, &blocks(kinds, model.config())).unwrap();
+                for horizon in [
+                    HorizonRule::Fixed(0),
+                    HorizonRule::Fixed(1),
+                    HorizonRule::Fixed(5),
+                    HorizonRule::LeaveOneOutAverage,
+                    HorizonRule::Gibbs,
+                    HorizonRule::BayesFilter,
+                ] {
+                    let rules = Rules { horizon, leave_alone_odds: 0.1, ..Rules::default() };
+                    let decision = decide(&prepared.observation().geometry, &rules).unwrap();
+                    let (seen, followed) = prepared.clone().act(&decision).unwrap();
+                    let (also, once) = prepared.clone().act_at_once(&decision).unwrap();
+                    assert_eq!(seen, also);
+                    let what = format!("{folder}, {kinds}, {horizon}");
+                    let ends = |path: &[f64]| [path[0], path[path.len() - 1]].map(f64::to_bits);
+                    assert_eq!(followed.adapted.to_bits(), once.adapted.to_bits(), "{what}");
+                    let taken = match &decision.update {
+                        Choice::Steps(steps) => steps.horizon as usize,
+                        Choice::AveragedSteps(_) => followed.query_path.len() - 1,
+                        _ => 0,
+                    };
+                    assert_eq!(followed.followed, taken > 0, "{what}");
+                    assert!(!once.followed && once.query_path.len() <= 2, "{what}");
+                    // The last of some steps needs no pass of its own; their average does.
+                    let more = followed.passes.forward - once.passes.forward;
+                    let averaged = matches!(decision.update, Choice::AveragedSteps(_));
+                    let expected = if averaged { taken } else { taken.saturating_sub(1) };
+                    assert_eq!(more, expected as u64, "{what}");
+                    if taken > 0 {
+                        let path = &followed.query_path;
+                        assert_eq!(path.len(), taken + 1, "{what}");
+                        assert_eq!(path.len(), followed.linear_path.len(), "{what}");
+                        paths += 1;
+                    }
+                    if !averaged {
+                        assert_eq!(
+                            ends(&followed.query_path),
+                            ends(&once.query_path),
+                            "{what}"
+                        );
+                        assert_eq!(
+                            ends(&followed.linear_path),
+                            ends(&once.linear_path),
+                            "{what}"
+                        );
+                    }
+                    let rest = Outcome {
+                        query_path: once.query_path.clone(),
+                        linear_path: once.linear_path.clone(),
+                        followed: false,
+                        passes: once.passes,
+                        ..followed
+                    };
+                    assert_eq!(rest, once, "{what}");
+                }
+            }
+        }
+    }
+    assert!(paths > 40, "{paths}");
 }
 
 /// A decision for a task of another size, or for blocks that the model does not have, is refused.

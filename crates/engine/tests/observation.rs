@@ -251,6 +251,20 @@ fn steps_go_on_from_an_observation_as_from_the_model() {
                 }
                 assert_eq!(less.expected_decreases.len(), 3);
                 saved[0] += found.passes.forward - less.passes.forward;
+                if follow == Follow::Prompts {
+                    // With the query by itself on the way, the same to the bit but for its path.
+                    let steps = Steps { follow: Follow::QueryApart, ..steps.clone() };
+                    let apart = prepared.clone().descend(some, &steps).unwrap();
+                    let path = &apart.query_predictions;
+                    assert_near(path, &expected.query_predictions, 1e-12, "path");
+                    assert_eq!(apart.passes.forward, less.passes.forward + 2);
+                    let (query_predictions, passes) = (vec![path[0], path[3]], less.passes);
+                    assert_eq!(
+                        Descent { query_predictions, passes, ..apart },
+                        less,
+                        "{family}"
+                    );
+                }
             }
             let kernel = prepared.observation().geometry.total().kernel().clone();
             let spectrum = Spectrum::of(kernel).unwrap();

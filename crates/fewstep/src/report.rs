@@ -1,10 +1,14 @@
 //! The report: all that is said about a task, in the form in which every reader gets it.
 //!
 //! In: what was observed, decided and done. Out: [`Report`], one JSON object per task; text and
-//! figures show the same fields. Nothing is computed here but differences. Numbers that are not
-//! finite become `null`.
+//! figures show the same fields. Nothing is computed here but differences, and what filters do at
+//! eigenvalues. Numbers that are not finite become `null`.
 
-use fewstep_core::{Block, Decision, HorizonRule, Rules, Selection};
+mod path;
+
+pub use path::Path;
+
+use fewstep_core::{Block, Decision, Filter, HorizonRule, Reason, Rules, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,7 +52,7 @@ pub struct Report {
 }
 
 /// Predictions for the query.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// Without adapting.
     pub icl: f64,
@@ -64,6 +68,9 @@ pub struct Prediction {
     /// The value of `query.y`, if it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
+    /// After every number of steps; with `--full`, unless an update made before was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<Path>,
 }
 
 /// An interval for the query's answer, by left-out examples (jackknife+).
@@ -183,6 +190,13 @@ pub struct Geometry {
     pub residuals: Vec<f64>,
     /// The eigenvalues of the chosen blocks' kernel, largest first.
     pub eigenvalues: Vec<f64>,
+    /// `g(λ_i)`: the share of each of these modes that the chosen update fits; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Vec<f64>>,
+    /// `g★(λ_i) = λ_i/(λ_i + λ★)`: the share that is best under the fitted signal and noise; with
+    /// `--full`, unless all residuals are 0, which fit anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bayes_response: Option<Vec<f64>>,
     /// `K` of the chosen blocks; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Vec<Vec<f64>>>,
@@ -210,7 +224,8 @@ impl From<PassCount> for Passes {
 
 impl Report {
     /// The report of a task that was observed, decided on and, maybe, acted on. `full` adds the
-    /// matrices.
+    /// matrices, the filters and the paths; that of steps which were taken only if the query was
+    /// followed, as [`Prepared::act`](fewstep_engine::Prepared::act) does.
     ///
     /// # Errors
     ///
@@ -222,11 +237,14 @@ impl Report {
         outcome: Option<&Outcome>,
         full: bool,
     ) -> Result<Self, fewstep_core::Error> {
-        let chosen = seen.geometry.sum(&decision.which.selected)?;
         let passes = seen.passes + outcome.map(|outcome| outcome.passes).unwrap_or_default();
+        let mut prediction = prediction(task, seen, (rules, decision), outcome);
+        if full {
+            prediction.path = Path::of(seen, (rules, decision), outcome)?;
+        }
         Ok(Self {
             id: task.id.clone(),
-            prediction: prediction(task, seen, (rules, decision), outcome),
+            prediction,
             when: Some(When {
                 adapt: decision.when.adapt,
                 reason: decision.when.reason.to_string(),
@@ -236,19 +254,13 @@ impl Report {
             }),
             how_far: Some(how_far(rules, decision)),
             which: which(seen, (rules, decision), full),
-            geometry: Some(Geometry {
-                residuals: seen.geometry.residuals().to_vec(),
-                eigenvalues: decision.spectrum.eigenvalues().to_vec(),
-                kernel: full.then(|| chosen.kernel().to_rows()),
-                coupling: chosen.query().filter(|_| full).map(|query| query.coupling.clone()),
-                query_variance: chosen.query().map_or(f64::NAN, |query| query.variance),
-            }),
+            geometry: Some(geometry(seen, decision, full)?),
             passes: passes.into(),
         })
     }
 
-    /// The report as one line of JSON, without a line break; `full` adds the lists per block and
-    /// the matrices, as far as the report holds them.
+    /// The report as one line of JSON, without a line break; `full` adds the lists per block, the
+    /// matrices, the filters and the paths, as far as the report holds them.
     #[must_use]
     pub fn to_json(&self, full: bool) -> String {
         if full {
@@ -256,12 +268,14 @@ impl Report {
         }
         let mut brief = self.clone();
         brief.which.blocks.clear();
+        brief.prediction.path = None;
         if let Some(how_far) = &mut brief.how_far {
             how_far.horizons.clear();
             how_far.left_out_risk.clear();
         }
         if let Some(geometry) = &mut brief.geometry {
             (geometry.kernel, geometry.coupling) = (None, None);
+            (geometry.response, geometry.bayes_response) = (None, None);
         }
         serde_json::to_string(&brief).expect("every field can be written")
     }
@@ -314,7 +328,29 @@ fn prediction(
         standard_deviation: decision.query.map(|query| query.standard_deviation),
         interval,
         target: task.query.y.as_deref().and_then(|answer| task.value_of(answer)),
+        path: None,
     }
+}
+
+fn geometry(
+    seen: &Observation,
+    decision: &Decision,
+    full: bool,
+) -> Result<Geometry, fewstep_core::Error> {
+    let (residuals, modes) = (seen.geometry.residuals(), decision.spectrum.eigenvalues());
+    let chosen = seen.geometry.sum(&decision.which.selected)?;
+    let at_modes = |filter: &dyn Filter| modes.iter().map(|&at| filter.response(at)).collect();
+    let fitted = full && decision.when.reason != Reason::NothingToCorrect;
+    let bayes = fitted.then(|| decision.signal.benchmark(residuals)).transpose()?;
+    Ok(Geometry {
+        residuals: residuals.to_vec(),
+        eigenvalues: modes.to_vec(),
+        response: full.then(|| at_modes(&decision.update)),
+        bayes_response: bayes.map(|bayes| at_modes(&bayes)),
+        kernel: full.then(|| chosen.kernel().to_rows()),
+        coupling: chosen.query().filter(|_| full).map(|query| query.coupling.clone()),
+        query_variance: chosen.query().map_or(f64::NAN, |query| query.variance),
+    })
 }
 
 fn how_far(rules: &Rules, decision: &Decision) -> HowFar {

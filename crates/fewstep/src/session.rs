@@ -125,7 +125,8 @@ impl Session {
         Ok(self)
     }
 
-    /// The same session with or without matrices in its reports.
+    /// The same session with or without matrices, filters and paths in its reports. With them the
+    /// query is predicted after every step; nothing else that is said changes, but what it cost.
     #[must_use]
     pub fn with_matrices(mut self, full: bool) -> Self {
         self.full = full;
@@ -180,7 +181,12 @@ impl Session {
         decision: &Decision,
     ) -> Result<(Observation, Outcome), Error> {
         if decision.update != Choice::None {
-            return Ok(prepared.act_at_once(decision)?);
+            let done = if self.full {
+                prepared.act(decision)
+            } else {
+                prepared.act_at_once(decision)
+            };
+            return Ok(done?);
         }
         let seen = prepared.into_observation();
         let (update, passes) = self.zeros(task, self.blocks[decision.which.selected[0]])?;
@@ -191,6 +197,7 @@ impl Session {
             query_path: vec![icl],
             prompt_path: vec![seen.predictions.clone()],
             linear_path: vec![icl],
+            followed: false,
             departures: Vec::new(),
             update: Some(update),
             passes,
@@ -232,6 +239,7 @@ impl Session {
                 standard_deviation: None,
                 interval: None,
                 target: task.query.y.as_deref().and_then(|answer| task.value_of(answer)),
+                path: None,
             },
             when: None,
             how_far: None,

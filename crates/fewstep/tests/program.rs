@@ -91,8 +91,17 @@ fn reports_have_the_fields_that_programs_rely_on() {
 
     let full = run_with_input(&["decide", "-", "--json", "--full"], tasks(1).as_bytes());
     let report = &support::records(&printed(&full))[0];
-    let geometry = ["coupling", "eigenvalues", "kernel", "query_variance", "residuals"];
+    let geometry = [
+        "bayes_response",
+        "coupling",
+        "eigenvalues",
+        "kernel",
+        "query_variance",
+        "residuals",
+        "response",
+    ];
     assert_eq!(keys(&report["geometry"]), geometry);
+    assert_eq!(keys(&report["prediction"]["path"]), ["linear"]);
     assert_eq!(keys(&report["which"]), ["blocks", "budget", "rule", "selected"]);
     let block = ["coupling", "kernel", "name", "query", "query_variance", "trace"];
     assert_eq!(keys(&report["which"]["blocks"][0]), block);

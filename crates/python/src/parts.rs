@@ -59,8 +59,23 @@ record! {
         interval: Option<Py<ReportInterval>> = part.interval,
         /// The value of the query's own answer, if it was given.
         target: Option<f64> = part.target,
+        /// After every number of steps, if matrices were asked for.
+        path: Option<Py<ReportPath>> = part.path.clone(),
     }
 }
+
+record! {
+    /// The prediction for the query after 0, 1, 2, … steps.
+    ReportPath from part: report::Path {
+        /// By the linear picture, up to the largest candidate, or to the number of steps if that
+        /// is larger.
+        linear: Py<PyAny> = part.linear.as_slice(),
+        /// Carried out in the model, as far as steps were taken; of an average over steps, those
+        /// that it averages. `None` if none was taken.
+        steps: Py<PyAny> = Numbers(part.steps.as_ref()),
+    }
+}
+optional_part!(ReportPath, report::Path);
 
 record! {
     /// An interval for the query's answer, by left-out examples.
@@ -190,6 +205,12 @@ record! {
         residuals: Py<PyAny> = part.residuals.as_slice(),
         /// The eigenvalues of the chosen blocks' kernel, largest first.
         eigenvalues: Py<PyAny> = part.eigenvalues.as_slice(),
+        /// The share of each of these modes that the chosen update fits, if matrices were asked
+        /// for.
+        response: Py<PyAny> = Numbers(part.response.as_ref()),
+        /// The share that is best under the fitted signal and noise, if matrices were asked for
+        /// and any residual is not 0.
+        bayes_response: Py<PyAny> = Numbers(part.bayes_response.as_ref()),
         /// The kernel of the chosen blocks, if matrices were asked for.
         kernel: Py<PyAny> = Rows(part.kernel.as_ref()),
         /// Their coupling to the query, if matrices were asked for.

@@ -3,6 +3,7 @@
 use crate::arrays::{array, numbers};
 use crate::errors::OrRaise;
 use crate::evidence::{HorizonChoice, horizons};
+use crate::filters::AnyFilter;
 use crate::spectrum::{Spectrum, StepSize};
 use fewstep::text::number;
 use fewstep_core::signal::{self, Edge};
@@ -71,6 +72,13 @@ impl SignalFit {
     /// The noise variance over the signal variance; infinite without signal.
     fn noise_to_signal(&self) -> f64 {
         self.0.noise_to_signal()
+    }
+
+    /// The best filter under these variances, a hundred-millionth of the residuals' mean square
+    /// being left as noise in any case.
+    fn benchmark(&self, residuals: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (py, residuals) = (residuals.py(), numbers(residuals, "residuals")?);
+        AnyFilter::Benchmark(self.0.benchmark(&residuals).or_raise(py)?).object(py)
     }
 
     /// The Bayes gap at the query after each candidate number of steps, and the best candidate.

@@ -86,11 +86,13 @@ record! {
         icl: f64 = acted.outcome.icl,
         /// The query's prediction with the update.
         adapted: f64 = acted.outcome.adapted,
-        /// The query's prediction after each step, or before and after an update at once.
+        /// The query's prediction after each step, also of those that an average averages, or
+        /// before and after an update at once.
         query_path: Py<PyAny> = acted.outcome.query_path.as_slice(),
         /// The same as the linear picture has it.
         linear_path: Py<PyAny> = acted.outcome.linear_path.as_slice(),
-        /// The examples' predictions along the path, one row each time.
+        /// The examples' predictions after each step, one row each time, or before and after an
+        /// average or an update at once.
         prompt_path: Py<PyAny> = Rows(Some(&acted.outcome.prompt_path)),
         /// The update; `None` if the decision was to leave the model alone.
         update: Option<Py<Update>> = Moved(acted),

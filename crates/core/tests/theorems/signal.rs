@@ -348,6 +348,18 @@ fn design_5_2_refusals() {
     assert_eq!(at(0.0, 0.0).map(|fit| fit.evidence), Ok(f64::INFINITY));
 
     let fit = at(1.0, 1.0).unwrap();
+    assert_eq!(
+        fit.benchmark(&[0.0, f64::NEG_INFINITY]),
+        Err(Error::NotFinite { quantity: "residuals", index: 1, value: f64::NEG_INFINITY })
+    );
+    assert_eq!(
+        SignalFit { signal_variance: -1.0, ..fit }.benchmark(&[1.0, 2.0]),
+        Err(Error::OutOfRange {
+            quantity: "signal variance",
+            found: -1.0,
+            allowed: "finite and at least 0"
+        })
+    );
     let gap = |coupling: &[f64], step, candidates: &[u32]| {
         fit.bayes_gap_horizon(&spectrum, coupling, step, candidates)
     };

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::observe::{Observation, TokenTask};
 use crate::passes::PassCount;
 use crate::prepared::Prepared;
-use crate::steps::{Descent, Follow, LinearPath, Steps, average_on, filter_on, steps_on};
+use crate::steps::{
+    Applied, Descent, Follow, LinearPath, Steps, average_on, filter_on, steps_on,
+};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::update::Update;
@@ -30,6 +32,7 @@ const NOT_WORTH: f64 = 0.01;
 ///     query_path: vec![0.5, 0.625, 0.75],
 ///     prompt_path: vec![vec![0.5], vec![0.625], vec![0.75]],
 ///     linear_path: vec![0.5, 0.6, 0.7],
+///     followed: true,
 ///     departures: Vec::new(),
 ///     update: None,
 ///     passes: PassCount::default(),
@@ -42,15 +45,18 @@ pub struct Outcome {
     pub icl: f64,
     /// The prediction for the query under the update.
     pub adapted: f64,
-    /// The prediction for the query after `0, 1, …` steps; of an update that is applied at once,
-    /// or steps whose path was not asked for, before and after.
+    /// The prediction for the query after `0, 1, …` steps, of an average over steps those that it
+    /// averages; of an update that is applied at once, or steps whose path was not asked for,
+    /// before and after.
     pub query_path: Vec<f64>,
     /// The predictions of the leave-one-out prompts after `0, 1, …` steps, or before and after an
-    /// update that is applied at once.
+    /// update that is applied at once or averages over steps.
     pub prompt_path: Vec<Vec<f64>>,
     /// The prediction for the query where [`Outcome::query_path`] has it, if predictions were
     /// linear in the weights.
     pub linear_path: Vec<f64>,
+    /// Whether [`Outcome::query_path`] has every step that was taken.
+    pub followed: bool,
     /// How far the predictions of the leave-one-out prompts were from the linear picture after
     /// each real step; empty if no step was taken.
     pub departures: Vec<Departure>,
@@ -61,7 +67,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(descent: Descent) -> Self {
+    fn of(descent: Descent, follow: Follow) -> Self {
         let last = descent.query_predictions.last();
         Self {
             icl: descent.query_predictions[0],
@@ -69,10 +75,29 @@ impl Outcome {
             query_path: descent.query_predictions,
             prompt_path: descent.predictions,
             linear_path: Vec::new(),
+            followed: follow.has_query(),
             departures: Vec::new(),
             update: Some(descent.update),
             passes: descent.passes,
         }
+    }
+
+    /// Of an update that was applied at once.
+    fn at_once(applied: Applied, task: &TokenTask, decision: &Decision) -> Result<Self, Error> {
+        let residuals = task.residuals(&applied.base_predictions);
+        let change = linear_change(&residuals, decision)?;
+        let (icl, adapted) = (applied.base_query_prediction, applied.query_prediction);
+        Ok(Self {
+            icl,
+            adapted,
+            query_path: vec![icl, adapted],
+            prompt_path: vec![applied.base_predictions, applied.predictions],
+            linear_path: vec![icl, icl + change],
+            followed: false,
+            departures: Vec::new(),
+            update: Some(applied.update),
+            passes: applied.passes,
+        })
     }
 }
 
@@ -147,11 +172,11 @@ impl Prepared<'_> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn act(self, decision: &Decision) -> Result<(Observation, Outcome), Error> {
-        self.carry_out(decision, Follow::Everything)
+        self.carry_out(decision, Follow::QueryApart)
     }
 
-    /// As [`Prepared::act`], without predicting the query on the way, which is quicker: of its
-    /// paths there are the first and the last point.
+    /// As [`Prepared::act`] to the bit, without predicting the query on the way, which is quicker: of
+    /// its paths there are the first and the last point.
     ///
     /// # Errors
     ///
@@ -194,49 +219,54 @@ fn carry_out(
     let steps = |horizon| Steps { follow, ..Steps::new(decision.how_far.step_size, horizon) };
     let descend = |tape: Tape<'_>, steps: &Steps| {
         let scales = steps.scales(tape.blocks())?;
-        Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps)?))
+        Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps)?, follow))
     };
     match &decision.update {
         Choice::None => {
             let outcome = descend(tape, &steps(0))?;
-            Ok(Outcome { update: None, linear_path: vec![outcome.icl], ..outcome })
+            let linear_path = vec![outcome.icl];
+            Ok(Outcome { update: None, linear_path, followed: false, ..outcome })
         }
         Choice::Steps(chosen) => {
             let steps = steps(usize::try_from(chosen.horizon).unwrap_or(usize::MAX));
             let outcome = descend(tape, &steps)?;
-            let residuals = task.residuals(&outcome.prompt_path[0]);
-            let linear = LinearPath::new(&decision.block, &residuals, &steps)?;
-            let mut linear_path: Vec<f64> =
-                linear.query_corrections.iter().map(|change| outcome.icl + change).collect();
-            if follow != Follow::Everything && linear_path.len() > 1 {
+            let mut linear_path = linear_path(&outcome, task, decision, &steps)?;
+            if !follow.has_query() && linear_path.len() > 1 {
                 linear_path.drain(1..linear_path.len() - 1);
             }
+            let residuals = task.residuals(&outcome.prompt_path[0]);
             let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;
             Ok(Outcome { linear_path, departures, ..outcome })
         }
+        Choice::AveragedSteps(average) => {
+            let scales = steps(0).scales(tape.blocks())?;
+            let weights = by_steps(average);
+            let (applied, query_path) = average_on(tape, task, &scales, &weights, follow)?;
+            let outcome = Outcome::at_once(applied, task, decision)?;
+            if !follow.has_query() {
+                return Ok(outcome);
+            }
+            let steps = steps(query_path.len() - 1);
+            let linear_path = linear_path(&outcome, task, decision, &steps)?;
+            Ok(Outcome { query_path, linear_path, followed: true, ..outcome })
+        }
         filter => {
-            let applied = match filter {
-                Choice::AveragedSteps(average) => {
-                    let scales = steps(0).scales(tape.blocks())?;
-                    average_on(tape, task, &scales, &by_steps(average))?
-                }
-                _ => filter_on(tape, task, filter, &decision.spectrum)?,
-            };
-            let residuals = task.residuals(&applied.base_predictions);
-            let change = linear_change(&residuals, decision)?;
-            let (icl, adapted) = (applied.base_query_prediction, applied.query_prediction);
-            Ok(Outcome {
-                icl,
-                adapted,
-                query_path: vec![icl, adapted],
-                prompt_path: vec![applied.base_predictions, applied.predictions],
-                linear_path: vec![icl, icl + change],
-                departures: Vec::new(),
-                update: Some(applied.update),
-                passes: applied.passes,
-            })
+            let applied = filter_on(tape, task, filter, &decision.spectrum)?;
+            Outcome::at_once(applied, task, decision)
         }
     }
+}
+
+/// The prediction for the query after each of some steps, if predictions were linear in the weights.
+fn linear_path(
+    outcome: &Outcome,
+    task: &TokenTask,
+    decision: &Decision,
+    steps: &Steps,
+) -> Result<Vec<f64>, Error> {
+    let residuals = task.residuals(&outcome.prompt_path[0]);
+    let path = LinearPath::new(&decision.block, &residuals, steps)?;
+    Ok(path.query_corrections.iter().map(|change| outcome.icl + change).collect())
 }
 
 /// Numbers of steps, ascending, with their weights, up to the last that matters: a hundredth of all

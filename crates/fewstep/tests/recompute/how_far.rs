@@ -71,6 +71,7 @@ impl Prompt<'_> {
         let horizon = path.check_horizon(&evidence, &fixed);
         path.check_interval(horizon, &posterior);
         path.check_update(horizon, &posterior);
+        path.check_paths();
     }
 }
 
@@ -176,6 +177,39 @@ impl Path<'_, '_> {
         self.prompt.close(found, expected, expected * magnification, "noise variance");
     }
 
+    /// The prediction for the query after every number of steps, by steps taken literally.
+    fn check_paths(&self) {
+        let (prompt, prediction) = (self.prompt, &self.prompt.report["prediction"]);
+        let moved = |taken: &Vec<f64>| dot(taken, &prompt.residuals);
+        let expected: Vec<f64> =
+            self.taken.iter().map(|taken| number(&prediction["icl"]) + moved(taken)).collect();
+        let path = &prediction["path"];
+        prompt.all_close(&numbers(&path["linear"]), &expected, 1.0, "path of linear steps");
+        assert!(path.get("steps").is_none(), "nothing is carried out");
+    }
+
+    /// What the chosen update, some numbers of steps with their weights, and the ideal fit of every
+    /// mode.
+    fn check_filters(&self, steps: &[(u64, f64)], fit: &Fit) {
+        let (prompt, geometry) = (self.prompt, &self.prompt.report["geometry"]);
+        let eigenvalues = numbers(&geometry["eigenvalues"]);
+        let ideal = |value: &f64| fit.signal * value / (fit.signal * value + fit.noise);
+        let ideal: Vec<f64> = eigenvalues.iter().map(ideal).collect();
+        let magnified = fit.magnification;
+        let found = numbers(&geometry["bayes_response"]);
+        prompt.all_close(&found, &ideal, magnified, "best response");
+        let found = numbers(&geometry["response"]);
+        if self.rule == "bayes-filter" {
+            return prompt.all_close(&found, &ideal, magnified, "response of the best filter");
+        }
+        let fitted = |value: &f64| {
+            let left = |horizon: u64| (1.0 - self.size * value).powf(horizon as f64);
+            steps.iter().map(|&(horizon, weight)| weight * (1.0 - left(horizon))).sum()
+        };
+        let fitted: Vec<f64> = eigenvalues.iter().map(fitted).collect();
+        prompt.all_close(&found, &fitted, 1.0, "response");
+    }
+
     /// What the chosen update does: to the prompt, at the query, and against the ideal.
     fn check_update(&self, horizon: u64, posterior: &[f64]) {
         let (prompt, report) = (self.prompt, self.prompt.report);
@@ -192,6 +226,7 @@ impl Path<'_, '_> {
             }
             _ => vec![(horizon, 1.0)],
         };
+        self.check_filters(&steps, &fit);
         let empty = steps.is_empty();
         let mut taken = vec![0.0; prompt.n()];
         let mut degrees = 0.0;

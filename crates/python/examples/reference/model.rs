@@ -35,6 +35,10 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         lines
             .add("Model.predict.interval", [interval.lower, interval.upper, interval.coverage]);
     }
+    if let Some(path) = &prediction.path {
+        lines.add("Model.predict.path.linear", path.linear.clone());
+        lines.add("Model.predict.path.steps", path.steps.clone().unwrap_or_default());
+    }
     if let Some(how_far) = report.how_far {
         lines.add("Model.predict.evidence", how_far.evidence);
         lines.add("Model.predict.posterior", how_far.posterior);
@@ -42,6 +46,8 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     }
     if let Some(geometry) = report.geometry {
         lines.add("Model.predict.eigenvalues", geometry.eigenvalues);
+        lines.add("Model.predict.response", geometry.response.unwrap_or_default());
+        lines.add("Model.predict.bayes_response", geometry.bayes_response.unwrap_or_default());
         lines.add("Model.predict.kernel", geometry.kernel.unwrap_or_default().concat());
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! was found, what is allowed and what to do.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Everything that can go wrong in this crate.
@@ -287,6 +288,42 @@ pub enum Error {
     /// There is no directory to keep large models in.
     #[error("no cache directory is known; set HOME or XDG_CACHE_HOME")]
     NoCache,
+
+    // The service.
+    /// The service could be reached from elsewhere, by anybody.
+    #[error(
+        "{address} can be reached by others: give --token-file FILE with a token that clients must \
+         send, or --allow-anonymous to let everybody in"
+    )]
+    OpenToAll {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address of the service cannot be had.
+    #[error("cannot listen on {address}: {kind}; end what uses it, or give another --bind")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why it was refused.
+        kind: ErrorKind,
+    },
+    /// A file holds no token.
+    #[error(
+        "{} holds no token; write one line of 1 to {longest} visible ASCII characters",
+        file.display()
+    )]
+    BadToken {
+        /// The file.
+        file: PathBuf,
+        /// The longest token in bytes.
+        longest: u64,
+    },
+    /// Two models of the service have the same name.
+    #[error("the model {name:?} is named twice; name every model once")]
+    SameModel {
+        /// The name.
+        name: String,
+    },
 
     // Experiments.
     /// A share of the tasks cannot be read.

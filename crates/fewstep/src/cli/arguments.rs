@@ -1,14 +1,16 @@
 //! Flags and their texts.
 
 use super::reproduce::arguments as reproduce;
+use super::serve;
 use crate::adapter::Format;
 use crate::bench::Work;
 use crate::builtin::BUILTIN;
+use crate::options::Options;
 use crate::pretraining::Recipe;
 use crate::way::{Asked, Horizons};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fewstep_core::{HorizonRule, Selection};
-use fewstep_engine::{Bos, FirstFactor, Lora, Order};
+use fewstep_engine::{Bos, FirstFactor, Order};
 use std::path::PathBuf;
 
 /// The version, with the commit where it is known.
@@ -18,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   fewstep predict examples/digits.jsonl
   fewstep decide examples/digits.jsonl
+  fewstep serve
   fewstep reproduce digit-shift --tasks 200
   fewstep pretrain --out again
   fewstep bench --quick
@@ -100,6 +103,9 @@ pub(super) enum Command {
         #[command(subcommand)]
         what: reproduce::What,
     },
+    /// Serve all of it over HTTP, with a page to look at
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::Serve),
     /// Train the built-in model again, measure it and write its card
     #[command(after_help = PRETRAIN_EXAMPLES)]
     Pretrain(Pretrain),
@@ -257,7 +263,7 @@ pub(super) struct Shared {
     /// Print reports as JSON, one object per line
     #[arg(long, help_heading = "Answers")]
     pub(super) json: bool,
-    /// Add the lists per block and the matrices to the JSON
+    /// Add lists per block, matrices, filters and the query after every step to the JSON
     #[arg(long, help_heading = "Answers")]
     pub(super) full: bool,
     /// Write reports as JSON to FILE, line by line, instead of printing them
@@ -275,32 +281,25 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// What the flags say about the decision.
-    pub(super) fn asked(&self) -> Asked {
-        Asked {
-            blocks: self.blocks.clone(),
-            select: self.select,
-            budget: self.budget,
-            horizon: self.horizon,
-            horizons: self.horizons.clone(),
-            step_scale: self.step_scale,
-            seed: self.seed,
+    /// What the flags ask of a model.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            asked: Asked {
+                blocks: self.blocks.clone(),
+                select: self.select,
+                budget: self.budget,
+                horizon: self.horizon,
+                horizons: self.horizons.clone(),
+                step_scale: self.step_scale,
+                seed: self.seed,
+            },
+            lora_rank: self.lora_rank,
+            lora_first: self.lora_first,
+            bos: self.bos.into(),
+            max_tokens_per_example: self.max_tokens_per_example,
+            loo_order: self.loo_order,
+            full: self.full,
         }
-    }
-
-    /// The low-rank updates that the flags ask for, of a model that has others.
-    pub(super) fn lora(&self, own: &Lora) -> Lora {
-        Lora {
-            rank: self.lora_rank.unwrap_or(own.rank),
-            first: self.lora_first.unwrap_or(own.first),
-            seed: self.seed,
-        }
-    }
-
-    /// The flag that concerns low-rank updates alone, if there is one.
-    pub(super) fn lora_flag(&self) -> Option<&'static str> {
-        let rank = self.lora_rank.map(|_| "--lora-rank");
-        rank.or(self.lora_first.map(|_| "--lora-first"))
     }
 }
 

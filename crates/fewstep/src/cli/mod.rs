@@ -9,6 +9,7 @@ mod pretrain;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
 mod sink;
 
 use arguments::{Arguments, Command};
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
         Command::Predict(arguments) => run::predict(arguments),
         Command::Decide(arguments) => run::decide(arguments),
         Command::Reproduce { what } => reproduce::reproduce(what, arguments::VERSION),
+        Command::Serve(arguments) => serve::serve(&arguments),
         Command::Pretrain(arguments) => pretrain::pretrain(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments, arguments::VERSION),
         Command::Completions { shell } => Ok(completions(shell)),

@@ -14,7 +14,7 @@ use crate::session::{Action, Session};
 use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
-use fewstep_engine::{HubSettings, Model, PromptSettings, Task};
+use fewstep_engine::{HubSettings, Model, Task};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,33 +74,20 @@ pub(super) fn decide(shared: Shared) -> Result<End, Error> {
 
 /// The model with the settings that the flags ask for.
 fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
+    shared.options().session(load(&shared.model, shared.expand)?, action)
+}
+
+/// A model by its name, with a bar for what is downloaded.
+pub(super) fn load(name: &str, expand: bool) -> Result<Model, Error> {
     let mut bar: Option<Bar> = None;
-    let model = builtin::load(&shared.model, &HubSettings::from_environment(), |progress| {
+    let model = builtin::load(name, &HubSettings::from_environment(), |progress| {
         let bar = bar.get_or_insert_with(|| Bar::of_download(progress.total));
         bar.show_download(progress.file, progress.done);
         if progress.done >= progress.total {
             bar.finish();
         }
     })?;
-    let model = if shared.expand { model.expanded() } else { model };
-    let lora = shared.lora(model.network().lora());
-    let model = with_prompts(model, shared).with_lora(lora)?;
-    let way = shared.asked().way(model.config());
-    let session = Session::new(model, action)?.with_way(way)?;
-    if let Some(flag) = shared.lora_flag()
-        && !session.blocks().iter().any(|block| block.kind().is_lora())
-    {
-        return Err(Error::NoLowRankBlocks { flag });
-    }
-    Ok(session.with_matrices(shared.full))
-}
-
-fn with_prompts(model: Model, shared: &Shared) -> Model {
-    let mut settings = PromptSettings::new(model.config().positions);
-    settings.bos = shared.bos.into();
-    settings.order = shared.loo_order;
-    settings.max_tokens_per_example = shared.max_tokens_per_example;
-    model.with_prompts(settings)
+    Ok(if expand { model.expanded() } else { model })
 }
 
 impl Work {

@@ -1,0 +1,206 @@
+//! `fewstep serve`: the service, from the flags to the signal that ends it.
+
+use super::End;
+use super::arguments::positive;
+use super::run::{load, note, processors};
+use crate::builtin::BUILTIN;
+use crate::error::Error;
+use crate::serve::{Limits, Service, Settings, Token};
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What the service is told to do.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The address to listen on; port 0 is any that is free. An address that others can reach needs
+    /// --token-file or --allow-anonymous
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    bind: SocketAddr,
+    /// A file with the token that clients must send as Authorization: Bearer TOKEN
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let everybody in who can reach the address
+    #[arg(long, conflicts_with = "token_file")]
+    allow_anonymous: bool,
+    /// A model: builtin, a directory, a GGUF file, or an id on the hub; may be given more than
+    /// once, and the first one is meant where a request names none
+    #[arg(long, default_value = BUILTIN)]
+    model: Vec<String>,
+    /// Unpack the weights of GGUF files when they are opened
+    #[arg(long)]
+    expand: bool,
+    /// How many tasks at the same time [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    threads: Option<usize>,
+    #[command(flatten)]
+    limits: Bounds,
+}
+
+/// The defaults are those of [`Limits::default`].
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+struct Bounds {
+    /// Bytes of a request's body
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().request_bytes)]
+    request_bytes: usize,
+    /// Bytes of the bodies of all requests that are not answered yet
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().waiting_bytes)]
+    waiting_bytes: usize,
+    /// Tasks in a request
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().tasks)]
+    tasks: usize,
+    /// Examples of a task
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().examples)]
+    examples: usize,
+    /// Labels of a task
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().labels)]
+    labels: usize,
+    /// Tokens of a prompt, if the model takes as many
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().tokens)]
+    tokens: usize,
+    /// Steps that may be asked for
+    #[arg(long, value_name = "N", default_value_t = Limits::default().steps)]
+    steps: u32,
+    /// Bytes that observing a task may hold beside the model, by the plan that is made before; as
+    /// many times that as there are threads
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().memory)]
+    memory: u64,
+    /// Requests that wait or are under way; more are refused and told when to come again
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().queue)]
+    queue: usize,
+    /// Seconds from the end of a request to the end of its answer
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "60")]
+    answer_seconds: Duration,
+    /// Seconds for the head of a request, for its body, and for a client to take what it is sent
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "10")]
+    receive_seconds: Duration,
+    /// Seconds for what is under way when the service is to end
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "30")]
+    grace_seconds: Duration,
+    /// Open connections
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().connections)]
+    connections: usize,
+    /// Updates that are kept for further queries on the same examples; 0 keeps none
+    #[arg(long, value_name = "N", default_value_t = Limits::default().cache_entries)]
+    cache_entries: usize,
+    /// Bytes of all updates that are kept
+    #[arg(long, value_name = "N", default_value_t = Limits::default().cache_bytes)]
+    cache_bytes: usize,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Answers POST /v1/decide and /v1/predict with the reports of decide --json and predict --json; GET
+/openapi.json describes everything, GET / is a page that shows it. SIGTERM and an interrupt finish
+what is under way and refuse new work.
+
+Examples:
+  fewstep serve
+  fewstep serve --model builtin --model distilgpt2 --threads 4
+  fewstep serve --bind 0.0.0.0:8080 --token-file token.txt
+  curl localhost:8080/v1/predict -H 'Content-Type: application/json' \\
+    -d \"{\\\"task\\\": $(head -n 1 examples/digits.jsonl)}\"";
+
+impl Bounds {
+    fn limits(&self) -> Limits {
+        let &Self {
+            request_bytes,
+            waiting_bytes,
+            tasks,
+            examples,
+            labels,
+            tokens,
+            steps,
+            memory,
+            queue,
+            answer_seconds,
+            receive_seconds,
+            grace_seconds,
+            connections,
+            cache_entries,
+            cache_bytes,
+        } = self;
+        Limits {
+            request_bytes,
+            waiting_bytes,
+            tasks,
+            examples,
+            labels,
+            tokens,
+            steps,
+            memory,
+            queue,
+            answer_time: answer_seconds,
+            receive_time: receive_seconds,
+            grace: grace_seconds,
+            connections,
+            cache_entries,
+            cache_bytes,
+        }
+    }
+}
+
+/// Seconds over 0, such as 0.5.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0 && seconds <= 1e6);
+    number
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "it must be a number of seconds over 0 and at most a million".to_owned())
+}
+
+/// Serves until it is told to end.
+pub(super) fn serve(arguments: &Serve) -> Result<End, Error> {
+    let Serve { bind, token_file, allow_anonymous, model, expand, threads, limits } = arguments;
+    let token = token_file.as_deref().map(Token::read).transpose()?;
+    let settings = Settings {
+        address: *bind,
+        token,
+        anonymous: *allow_anonymous,
+        threads: threads.unwrap_or_else(processors),
+        limits: limits.limits(),
+    };
+    let grace = settings.limits.grace.as_secs_f64();
+    let told = listen();
+    say_nothing_of_requests();
+    let service = Service::start(settings)?;
+    let mut models = Vec::new();
+    for name in model {
+        models.push((name.clone(), load(name, *expand)?));
+    }
+    service.ready(models)?;
+    note(&format!("listening on http://{}", service.address()));
+    // Whoever told has told; a system without signals goes on until it is killed.
+    let _ = told.recv();
+    if !service.drain() {
+        note(&format!("what was under way took longer than {grace} s and was left"));
+    }
+    Ok(End::Done)
+}
+
+/// Hears of the first signal to end; the second one ends the program at once.
+fn listen() -> mpsc::Receiver<()> {
+    let (tell, told) = mpsc::channel();
+    let first = AtomicBool::new(true);
+    let listening = ctrlc::set_handler(move || {
+        if !first.swap(false, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        note("finishing what is under way; interrupt again to end at once");
+        let _ = tell.send(());
+    });
+    if listening.is_err() {
+        note("signals cannot be noticed here and will end the service at once");
+    }
+    told
+}
+
+/// A panic says where, and not what: its message may hold words of a request.
+fn say_nothing_of_requests() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        note(&format!("the program made a mistake at {place}; please report it"));
+    }));
+}

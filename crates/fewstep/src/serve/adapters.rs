@@ -1,0 +1,207 @@
+//! Updates that were made, for further queries on the same examples.
+//!
+//! In: everything that an update depends on, written out, and the update. Out: the update, for that
+//! and nothing else: what is looked for is compared with what is kept to the letter, and its hash is
+//! only the name. What was used least recently goes first when there are too many entries or bytes.
+
+use crate::options::Options;
+use crate::report::Report;
+use crate::tasks::Fingerprint;
+use fewstep_core::{HorizonRule, Selection};
+use fewstep_engine::{Config, Lora, Task, Update};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What an entry takes beside its numbers and texts.
+const OVERHEAD: usize = 512;
+
+/// All that an update depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    text: Arc<str>,
+    name: Fingerprint,
+}
+
+impl Key {
+    /// The key of a task's update: model, options and everything of the prompt but the query, and
+    /// the query too if a rule looks at it.
+    pub(super) fn of(task: &Task, options: &Written) -> Self {
+        let Task { id: _, template, separator, labels, examples, query } = task;
+        let query = options.looks_at_query.then_some(&query.x);
+        let prompt = serde_json::to_string(&(template, separator, labels, examples, query));
+        let prompt = prompt.expect("every field can be written");
+        let text = format!("{}\n{prompt}", options.text);
+        let name = Fingerprint::of(&text);
+        Self { text: text.into(), name }
+    }
+
+    /// What it is called.
+    pub(super) fn name(&self) -> Fingerprint {
+        self.name
+    }
+}
+
+/// A model and the options that change an update or what is said about it, written out.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    text: String,
+    looks_at_query: bool,
+}
+
+impl Written {
+    /// Of a model with this name, configuration and low-rank updates.
+    pub(super) fn new(
+        model: &str,
+        (config, lora): (&Config, &Lora),
+        options: &Options,
+    ) -> Self {
+        let way = options.asked.way(config);
+        let looks_at_query =
+            matches!(way.rules.selection, Selection::QueryAware | Selection::QueryScore)
+                || way.rules.horizon == HorizonRule::BayesGap;
+        let Options { bos, max_tokens_per_example, loo_order, full, .. } = options;
+        let prompts = (bos, max_tokens_per_example, loo_order, full);
+        let text = format!("{:?}", (model, way, lora, prompts));
+        Self { text, looks_at_query }
+    }
+}
+
+/// What is known about a task whose update is kept.
+pub(super) enum Known {
+    /// All: the same query was asked before.
+    Report(Box<Report>),
+    /// The update.
+    Update(Arc<Update>),
+}
+
+/// An update, and what was said about the query that it was made with.
+struct Entry {
+    key: Key,
+    query: String,
+    report: Report,
+    update: Arc<Update>,
+    bytes: usize,
+    used: u64,
+}
+
+/// How much is kept, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) entries: usize,
+    pub(super) bytes: usize,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) evicted: u64,
+}
+
+/// The updates that are kept.
+pub(super) struct Adapters {
+    state: Mutex<State>,
+    most_entries: usize,
+    most_bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<Fingerprint, Entry>,
+    /// Names by when they were used.
+    uses: BTreeMap<u64, Fingerprint>,
+    clock: u64,
+    counts: Counts,
+}
+
+impl Adapters {
+    /// Room for so many updates of so many bytes together.
+    pub(super) fn new(most_entries: usize, most_bytes: usize) -> Self {
+        Self { state: Mutex::default(), most_entries, most_bytes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known about a query, which counts as a use.
+    pub(super) fn find(&self, key: &Key, query: &str) -> Option<Known> {
+        let mut state = self.state();
+        let found = state.entries.get(&key.name).filter(|entry| entry.key == *key);
+        let known = found.map(|entry| {
+            if entry.query == query {
+                Known::Report(Box::new(entry.report.clone()))
+            } else {
+                Known::Update(Arc::clone(&entry.update))
+            }
+        });
+        if known.is_some() {
+            state.counts.hits += 1;
+            state.touch(key.name);
+        } else {
+            state.counts.misses += 1;
+        }
+        known
+    }
+
+    /// Whether there is an update of this name.
+    pub(super) fn holds(&self, name: Fingerprint) -> bool {
+        self.state().entries.contains_key(&name)
+    }
+
+    /// Keeps an update, if it fits at all, in place of what was used least recently.
+    pub(super) fn keep(&self, key: Key, query: &str, report: Report, update: Update) {
+        let numbers: usize = update
+            .blocks()
+            .iter()
+            .map(|(block, change)| change.len() + update.first(*block).map_or(0, <[f32]>::len))
+            .sum();
+        let said = report.to_json(true).len();
+        let bytes = OVERHEAD + size_of::<f32>() * numbers + said + key.text.len() + query.len();
+        if bytes > self.most_bytes || self.most_entries == 0 {
+            return;
+        }
+        let mut state = self.state();
+        state.remove(key.name);
+        while state.counts.entries >= self.most_entries
+            || state.counts.bytes + bytes > self.most_bytes
+        {
+            let (_, &oldest) =
+                state.uses.first_key_value().expect("there is something to drop");
+            state.remove(oldest);
+            state.counts.evicted += 1;
+        }
+        let (name, query, update) = (key.name, query.to_owned(), Arc::new(update));
+        state.entries.insert(name, Entry { key, query, report, update, bytes, used: 0 });
+        state.counts.entries += 1;
+        state.counts.bytes += bytes;
+        state.touch(name);
+    }
+
+    /// Forgets an update; `false` if there is none of this name.
+    pub(super) fn remove(&self, name: &str) -> bool {
+        let mut state = self.state();
+        let found = state.uses.values().find(|kept| kept.to_string() == name).copied();
+        found.is_some_and(|name| state.remove(name))
+    }
+
+    /// How much is kept.
+    pub(super) fn counts(&self) -> Counts {
+        self.state().counts
+    }
+}
+
+impl State {
+    /// An entry was used, or is new.
+    fn touch(&mut self, name: Fingerprint) {
+        self.clock += 1;
+        let now = self.clock;
+        let entry = self.entries.get_mut(&name).expect("it is there");
+        self.uses.remove(&std::mem::replace(&mut entry.used, now));
+        self.uses.insert(now, name);
+    }
+
+    fn remove(&mut self, name: Fingerprint) -> bool {
+        let Some(entry) = self.entries.remove(&name) else { return false };
+        self.uses.remove(&entry.used);
+        self.counts.entries -= 1;
+        self.counts.bytes -= entry.bytes;
+        true
+    }
+}

@@ -1,0 +1,298 @@
+//! What a body asks for: tasks, a model and options, each checked, with the field at fault if
+//! something is not right.
+//!
+//! In: the bytes of a request. Out: [`Request`], a session and its tasks. A field that nobody knows
+//! or that is there twice is refused. In a list every task stands for itself: one that cannot be
+//! read becomes a failure in its place.
+
+use super::Models;
+use super::adapters::{Key, Written};
+use super::faults;
+use super::fields::{Value, fields};
+use super::limits::Limits;
+use super::problems::{Kind, Problem};
+use crate::error::Error;
+use crate::options::Options;
+use crate::report::Failure;
+use crate::session::{Action, Session};
+use crate::tasks;
+use crate::way::Horizons;
+use fewstep_core::HorizonRule;
+use fewstep_engine::{Bos, Task};
+use std::str::FromStr;
+
+/// What a route does with its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// `/v1/decide`.
+    Decide,
+    /// `/v1/predict`.
+    Predict,
+}
+
+/// A request that can be answered.
+pub(super) struct Request {
+    pub(super) session: Session,
+    /// Whether reports hold matrices.
+    pub(super) full: bool,
+    pub(super) tasks: Tasks,
+}
+
+/// The tasks of a request.
+pub(super) enum Tasks {
+    One(Box<Asked>),
+    Many(Vec<Result<Asked, Failure>>),
+}
+
+/// A task, and the name of its update if updates are kept.
+pub(super) struct Asked {
+    pub(super) task: Task,
+    pub(super) key: Option<Key>,
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Its texts are nobody's business.
+        formatter.debug_struct("Request").field("full", &self.full).finish_non_exhaustive()
+    }
+}
+
+/// What the fields say beside tasks.
+struct Said<'a> {
+    options: Options,
+    model: Option<String>,
+    dynamics: Action,
+    reuse: bool,
+    task: Option<Value<'a>>,
+    tasks: Option<Value<'a>>,
+}
+
+impl Request {
+    /// Reads a body.
+    pub(super) fn read(
+        body: &[u8],
+        verb: Verb,
+        models: &Models,
+        limits: &Limits,
+    ) -> Result<Self, Problem> {
+        let text = std::str::from_utf8(body).map_err(|error| {
+            let detail = format!("the byte at {} is no UTF-8", error.valid_up_to());
+            Problem::new(Kind::NotJson, detail)
+        })?;
+        let mut said = Said::default();
+        for (name, value) in fields(text)? {
+            said.set(verb, &name, value)?;
+        }
+        let Said { options, model, dynamics, reuse, task, tasks } = said;
+        let action = if verb == Verb::Decide { Action::Decide } else { dynamics };
+        let (name, model) = models.find(model.as_deref())?;
+        check_steps(&options, limits)?;
+        let session = options.session(model.clone(), action);
+        let session = session.map_err(|error| faults::of_options(&error))?;
+        let keeps = reuse && action == Action::Act;
+        let shape = (session.model().config(), session.model().network().lora());
+        let written = keeps.then(|| Written::new(name, shape, &options));
+        let asked = |task: Task| {
+            let key = written.as_ref().map(|written| Key::of(&task, written));
+            Asked { task, key }
+        };
+        let tasks = match (task, tasks) {
+            (Some(value), None) => Tasks::One(Box::new(asked(one(value, limits)?))),
+            (None, Some(value)) => Tasks::Many(many(value, limits, asked)?),
+            (Some(_), Some(_)) => {
+                return Err(Problem::wrong(
+                    "tasks",
+                    "there is a task already; give one of both",
+                ));
+            }
+            (None, None) => {
+                return Err(Problem::wrong("task", "there is none; give a task, or tasks"));
+            }
+        };
+        Ok(Self { session, full: options.full, tasks })
+    }
+}
+
+impl Default for Said<'_> {
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            model: None,
+            dynamics: Action::Act,
+            reuse: true,
+            task: None,
+            tasks: None,
+        }
+    }
+}
+
+impl<'a> Said<'a> {
+    /// Takes note of a field.
+    fn set(&mut self, verb: Verb, name: &str, value: Value<'a>) -> Result<(), Problem> {
+        let options = &mut self.options;
+        let asked = &mut options.asked;
+        match name {
+            "task" => self.task = Some(value),
+            "tasks" => self.tasks = Some(value),
+            "model" => self.model = Some(value.text()?),
+            "blocks" => asked.blocks = Some(value.text()?),
+            "select" => asked.select = Some(named(&value)?),
+            "budget" => asked.budget = Some(value.whole(0)?),
+            "horizon" => asked.horizon = Some(horizon(&value)?),
+            "horizons" => asked.horizons = Some(horizons(&value)?),
+            "step_scale" => asked.step_scale = Some(value.fraction()?),
+            "seed" => asked.seed = value.whole(0)?,
+            "lora_rank" => options.lora_rank = Some(value.whole(1)?),
+            "lora_first" => options.lora_first = Some(named(&value)?),
+            "bos" => {
+                options.bos = value.choice(&[
+                    ("auto", Bos::Auto),
+                    ("always", Bos::Always),
+                    ("never", Bos::Never),
+                ])?;
+            }
+            "max_tokens_per_example" => {
+                options.max_tokens_per_example = Some(value.whole(1)?);
+            }
+            "loo_order" => options.loo_order = named(&value)?,
+            "full" => options.full = value.flag()?,
+            "dynamics" if verb == Verb::Predict => {
+                let choices = [("steps", Action::Act), ("linear", Action::Linear)];
+                self.dynamics = value.choice(&choices)?;
+            }
+            "reuse" if verb == Verb::Predict => self.reuse = value.flag()?,
+            _ => {
+                let mut known = OPTIONS.join(", ");
+                if verb == Verb::Predict {
+                    known += ", dynamics, reuse";
+                }
+                let detail = format!("there is no such field here; there are {known}");
+                return Err(Problem::wrong(shortened(name), detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fields that every request may have.
+const OPTIONS: [&str; 16] = [
+    "task",
+    "tasks",
+    "model",
+    "blocks",
+    "select",
+    "budget",
+    "horizon",
+    "horizons",
+    "step_scale",
+    "seed",
+    "lora_rank",
+    "lora_first",
+    "bos",
+    "max_tokens_per_example",
+    "loo_order",
+    "full",
+];
+
+/// The beginning of a name that a client made up.
+fn shortened(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
+/// A field by the name of what it stands for, as on the command line.
+fn named<T>(value: &Value<'_>) -> Result<T, Problem>
+where
+    T: FromStr,
+    T::Err: std::fmt::Display,
+{
+    let text = value.text()?;
+    text.parse().map_err(|error: T::Err| Problem::wrong(value.name(), error.to_string()))
+}
+
+/// A rule by its name, or a number of steps.
+fn horizon(value: &Value<'_>) -> Result<HorizonRule, Problem> {
+    if value.is_text() { named(value) } else { Ok(HorizonRule::Fixed(value.whole(0)?)) }
+}
+
+/// Candidate numbers of steps: the command line's text, or numbers.
+fn horizons(value: &Value<'_>) -> Result<Horizons, Problem> {
+    if value.is_text() {
+        return named(value);
+    }
+    let numbers = value.wholes()?;
+    let found = Horizons::new(numbers, &value.shown());
+    found.map_err(|error| Problem::wrong(value.name(), error.to_string()))
+}
+
+/// `Err` if more steps are asked for than this service takes.
+fn check_steps(options: &Options, limits: &Limits) -> Result<(), Problem> {
+    let most = limits.steps;
+    let too_far = |field: &str, found: u32| {
+        let detail = format!("{found} steps were asked for; this service takes at most {most}");
+        Err(Problem::new(Kind::TooLarge, detail).at(field))
+    };
+    if let Some(HorizonRule::Fixed(found)) = options.asked.horizon
+        && found > most
+    {
+        return too_far("horizon", found);
+    }
+    let candidates = options.asked.horizons.as_ref().map(Horizons::get).unwrap_or_default();
+    match candidates.last() {
+        Some(&found) if found > most => too_far("horizons", found),
+        _ => Ok(()),
+    }
+}
+
+/// The only task of a request.
+fn one(value: Value<'_>, limits: &Limits) -> Result<Task, Problem> {
+    value.check_object()?;
+    let task: Task = value.nested()?;
+    match too_many(&task, limits) {
+        None => Ok(task),
+        Some((field, detail)) => {
+            Err(Problem::new(Kind::TooLarge, detail).at(format!("task.{field}")))
+        }
+    }
+}
+
+/// The tasks of a list, each as the command line reads a line.
+fn many(
+    value: Value<'_>,
+    limits: &Limits,
+    asked: impl Fn(Task) -> Asked,
+) -> Result<Vec<Result<Asked, Failure>>, Problem> {
+    let found = value.entries(limits.tasks + 1)?;
+    if found.is_empty() {
+        return Err(Problem::wrong("tasks", "the list is empty; give at least one task"));
+    }
+    if found.len() > limits.tasks {
+        let detail =
+            format!("there are more than {} tasks; send several requests", limits.tasks);
+        return Err(Problem::new(Kind::TooLarge, detail).at("tasks"));
+    }
+    let read = |(place, text): (usize, &str)| {
+        let failure =
+            |id: Option<String>, error: String| Failure { id, line: place as u64 + 1, error };
+        match tasks::parse(text.as_bytes()) {
+            Err(Error::Json { ref id, column, ref problem }) => {
+                Err(failure(id.clone(), format!("column {column} of the task: {problem}")))
+            }
+            Err(error) => Err(failure(None, error.to_string())),
+            Ok(task) => match too_many(&task, limits) {
+                None => Ok(asked(task)),
+                Some((_, detail)) => Err(failure(Some(task.id), detail)),
+            },
+        }
+    };
+    Ok(found.into_iter().enumerate().map(read).collect())
+}
+
+/// The field of a task that has more entries than this service takes.
+fn too_many(task: &Task, limits: &Limits) -> Option<(&'static str, String)> {
+    let counts = [
+        ("examples", task.examples.len(), limits.examples),
+        ("labels", task.labels.len(), limits.labels),
+    ];
+    let (name, found, most) = counts.into_iter().find(|(_, found, most)| found > most)?;
+    Some((name, format!("the task has {found} {name}; this service takes at most {most}")))
+}

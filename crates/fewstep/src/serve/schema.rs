@@ -1,0 +1,280 @@
+//! The service as OpenAPI 3.1 describes it: every route, what goes in and what comes out.
+//!
+//! Written by hand in one place; tests hold it against what is answered.
+
+use super::limits::Limits;
+use super::problems::{Kind, PROBLEM_JSON};
+use fewstep_engine::Task;
+use serde_json::{Map, Value, json};
+
+mod reports;
+
+/// The document as JSON.
+pub(super) fn document(limits: &Limits, token: bool) -> String {
+    let mut schemas = reports::schemas();
+    schemas.extend(requests(limits));
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "fewstep",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "When to adapt a model to a few-shot prompt, how far, and in which \
+                        directions",
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "paths": paths(token),
+        "components": {"schemas": schemas},
+    });
+    if token {
+        let scheme = json!({"type": "http", "scheme": "bearer"});
+        document["components"]["securitySchemes"] = json!({ "token": scheme });
+    }
+    document.to_string()
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+fn paths(token: bool) -> Value {
+    let decide = "Observe and decide: the explanation";
+    let predict =
+        "Observe, decide and act, or apply an update that was made for the same examples";
+    json!({
+        "/v1/decide": {"post": work("decide", decide, "DecideRequest", token)},
+        "/v1/predict": {"post": work("predict", predict, "PredictRequest", token)},
+        "/v1/models": {"get": {
+            "operationId": "models",
+            "summary": "The models that may be asked for",
+            "security": security(token),
+            "responses": answers(content("application/json", &reference("Models")), &[
+                Kind::Unauthorized, Kind::OtherHost, Kind::Draining,
+            ]),
+        }},
+        "/v1/adapters/{id}": {"delete": {
+            "operationId": "forget",
+            "summary": "Forget an update that was made",
+            "security": security(token),
+            "parameters": [{
+                "name": "id", "in": "path", "required": true,
+                "description": "The id that an answer named",
+                "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            }],
+            "responses": statuses([("204", json!({"description": "It is forgotten"}))], &[
+                Kind::Unauthorized, Kind::NotFound, Kind::OtherHost,
+            ]),
+        }},
+        "/healthz": {"get": plain("healthz", "Whether the process lives", &[Kind::OtherHost])},
+        "/readyz": {"get": plain(
+            "readyz", "Whether work is taken", &[Kind::OtherHost, Kind::Draining],
+        )},
+        "/metrics": {"get": metrics(token)},
+        "/openapi.json": {"get": {
+            "operationId": "openapi",
+            "summary": "This document",
+            "security": [],
+            "responses": answers(content("application/json", &json!({"type": "object"})), &[
+                Kind::OtherHost,
+            ]),
+        }},
+    })
+}
+
+fn security(token: bool) -> Value {
+    if token { json!([{"token": []}]) } else { json!([]) }
+}
+
+fn content(kind: &str, schema: &Value) -> Value {
+    let mut content = Map::new();
+    content.insert(kind.to_owned(), json!({ "schema": schema }));
+    Value::Object(content)
+}
+
+/// A 200 with this content, and these problems.
+fn answers(content: Value, problems: &[Kind]) -> Value {
+    statuses([("200", json!({"description": "Done", "content": content}))], problems)
+}
+
+fn statuses<const N: usize>(done: [(&str, Value); N], problems: &[Kind]) -> Value {
+    let mut all: Map<String, Value> =
+        done.into_iter().map(|(status, answer)| (status.to_owned(), answer)).collect();
+    for kind in problems {
+        let (status, _, title) = kind.words();
+        let mut answer = json!({
+            "description": title,
+            "content": content(PROBLEM_JSON, &reference("Problem")),
+        });
+        if matches!(kind, Kind::Busy | Kind::Draining) {
+            let seconds = json!({"type": "integer", "minimum": 1});
+            answer["headers"] = json!({"Retry-After": {"schema": seconds}});
+        }
+        all.insert(status.as_str().to_owned(), answer);
+    }
+    Value::Object(all)
+}
+
+fn plain(id: &str, summary: &str, problems: &[Kind]) -> Value {
+    let text = content("text/plain", &json!({"type": "string"}));
+    json!({
+        "operationId": id, "summary": summary, "security": [],
+        "responses": answers(text, problems),
+    })
+}
+
+fn metrics(token: bool) -> Value {
+    let text = content("text/plain", &json!({"type": "string"}));
+    json!({
+        "operationId": "metrics",
+        "summary": "What was done, as Prometheus reads it",
+        "security": security(token),
+        "responses": answers(text, &[Kind::Unauthorized, Kind::OtherHost]),
+    })
+}
+
+fn work(id: &str, summary: &str, request: &str, token: bool) -> Value {
+    let mut answer = content("application/json", &reference("Answer"));
+    // A line for each task.
+    answer["application/x-ndjson"] = json!({"schema": reference("Line")});
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "description": "One task is answered by one JSON object, tasks by one line of JSON for \
+                        each of them, in their order, as they finish.",
+        "security": security(token),
+        "requestBody": {
+            "required": true,
+            "content": content("application/json", &reference(request)),
+        },
+        "responses": answers(answer, &[
+            Kind::NotJson, Kind::Unauthorized, Kind::SlowBody, Kind::TooLarge, Kind::NotJsonType,
+            Kind::OtherHost, Kind::Wrong, Kind::Busy, Kind::Mistake, Kind::Draining,
+        ]),
+    })
+}
+
+/// What clients send.
+fn requests(limits: &Limits) -> Map<String, Value> {
+    let text = || json!({"type": "string"});
+    let largest = Task::LARGEST_VALUE;
+    let mut schemas = Map::new();
+    let mut add = |name: &str, schema: Value| schemas.insert(name.to_owned(), schema);
+    add(
+        "Label",
+        object(
+            json!({
+                "text": {"type": "string", "minLength": 1},
+                "value": {"type": "number", "minimum": -largest, "maximum": largest},
+            }),
+            &["text", "value"],
+        ),
+    );
+    add("Example", object(json!({"x": input(), "y": text()}), &["x", "y"]));
+    let answer = json!({"type": ["string", "null"], "description": "Used for scoring only"});
+    add("Query", object(json!({"x": input(), "y": answer}), &["x"]));
+    let list = |name: &str, least: usize, most: usize| json!({"type": "array", "items": reference(name), "minItems": least, "maxItems": most});
+    let template = json!({
+        "type": "string",
+        "description": "How an example is written: {x} once and, behind it, {y} once",
+        "pattern": r"\{x\}[\s\S]*\{y\}",
+    });
+    add(
+        "Task",
+        object(
+            json!({
+                "id": text(),
+                "template": template,
+                "separator": {"type": "string", "default": "\n"},
+                "labels": list("Label", 2, limits.labels),
+                "examples": list("Example", 2, limits.examples),
+                "query": reference("Query"),
+            }),
+            &["id", "template", "labels", "examples", "query"],
+        ),
+    );
+    let predict = json!({
+        "dynamics": {"enum": ["steps", "linear"], "default": "steps"},
+        "reuse": {
+            "type": "boolean", "default": true,
+            "description": "Whether an update made before may be used, and this one kept",
+        },
+    });
+    add("DecideRequest", request(limits, &json!({})));
+    add("PredictRequest", request(limits, &predict));
+    schemas
+}
+
+/// An `x`, which must not be blank.
+fn input() -> Value {
+    json!({"type": "string", "pattern": r"\S"})
+}
+
+fn request(limits: &Limits, more: &Value) -> Value {
+    let mut properties = options(limits);
+    let more = more.as_object().expect("it is an object");
+    let of = properties.as_object_mut().expect("it is an object");
+    of.extend(more.clone());
+    let mut schema = object(properties, &[]);
+    schema["oneOf"] = json!([{"required": ["task"]}, {"required": ["tasks"]}]);
+    schema
+}
+
+/// The command line's options, and the tasks.
+fn options(limits: &Limits) -> Value {
+    let steps = limits.steps;
+    let whole = |least: u64| json!({"type": "integer", "minimum": least});
+    let selections = [
+        "all",
+        "query-aware",
+        "query-score",
+        "trace-top",
+        "trace-bottom",
+        "random",
+        "leave-one-out",
+    ];
+    let rules = [
+        "evidence",
+        "evidence-fixed",
+        "gibbs",
+        "bayes-gap",
+        "leave-one-out",
+        "leave-one-out-average",
+        "bayes-filter",
+    ];
+    let number = json!({"type": "integer", "minimum": 0, "maximum": steps});
+    json!({
+        "task": reference("Task"),
+        // Each stands for itself: one that is wrong fails in its place.
+        "tasks": {
+            "type": "array", "minItems": 1, "maxItems": limits.tasks,
+            "items": reference("Task"),
+        },
+        "model": {"type": "string", "description": "One of GET /v1/models"},
+        "blocks": {"type": "string", "examples": ["value@last4", "mlp-up,mlp-down@all"]},
+        "select": {"enum": selections},
+        "budget": whole(1),
+        "horizon": {"anyOf": [number, {"enum": rules}, {"type": "string", "pattern": "^[0-9]+$"}]},
+        "horizons": {"anyOf": [
+            {"type": "string", "examples": ["0..30", "0,1,2,4,8"]},
+            {"type": "array", "items": number, "minItems": 1},
+        ]},
+        "step_scale": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "seed": {"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0},
+        "lora_rank": whole(1),
+        "lora_first": {"enum": ["random", "inputs"]},
+        "bos": {"enum": ["auto", "always", "never"], "default": "auto"},
+        "max_tokens_per_example": whole(1),
+        "loo_order": {"enum": ["original", "tree"], "default": "original"},
+        "full": {"type": "boolean", "default": false},
+    })
+}
+
+/// An object with these fields and no others.
+fn object(properties: Value, required: &[&str]) -> Value {
+    let mut schema = json!({
+        "type": "object", "properties": properties, "additionalProperties": false,
+    });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}

@@ -1,0 +1,111 @@
+//! The workers: one job at a time each, from a task to the JSON of its answer.
+
+use super::Shared;
+use super::adapters::{Key, Known};
+use super::queue::Turn;
+use super::requests::Asked;
+use crate::error::Error;
+use crate::session::{Answer, Session};
+use crate::stream::guarded;
+use fewstep_engine::Task;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// What jobs of one request have in common.
+pub(super) struct Common {
+    pub(super) session: Session,
+    pub(super) full: bool,
+}
+
+/// A task to answer.
+pub(super) struct Job {
+    pub(super) common: Arc<Common>,
+    pub(super) asked: Asked,
+    /// Its place in the request.
+    pub(super) place: usize,
+    pub(super) reply: UnboundedSender<Reply>,
+}
+
+/// What came of a job.
+pub(super) struct Reply {
+    pub(super) place: usize,
+    /// The answer as JSON, or why there is none, with the task.
+    pub(super) answer: Result<String, (Error, Task)>,
+}
+
+/// Starts one worker per thread; they end when the queue is closed.
+pub(super) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
+    let threads = shared.threads;
+    let failed = |reason: String| Error::Threads { threads, reason };
+    // Workers share one pool, as tasks of the command line do: where fewer of them are busy than
+    // there are threads, large products are divided, and no number changes by it.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = Arc::new(pool.map_err(|error| failed(error.to_string()))?);
+    for number in 0..threads {
+        let (shared, pool) = (Arc::clone(shared), Arc::clone(&pool));
+        let named = std::thread::Builder::new().name(format!("worker {number}"));
+        let started = named.spawn(move || {
+            while let Some(turn) = shared.queue.next(|name| shared.adapters.holds(name)) {
+                pool.install(|| answer(&shared, &turn));
+                shared.queue.finish(turn);
+            }
+        });
+        started.map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Answers a job, unless nobody waits for it.
+fn answer(shared: &Shared, turn: &Turn<Job>) {
+    let Job { common, asked, place, reply } = &turn.job;
+    if reply.is_closed() {
+        shared.metrics.dropped(1);
+        return;
+    }
+    #[allow(clippy::disallowed_methods, reason = "the service tells how long things took")]
+    let started = Instant::now();
+    let answer = guarded(|| report(shared, common, asked));
+    shared.metrics.task(answer.is_ok(), started.elapsed());
+    let answer = answer.map_err(|error| (error, asked.task.clone()));
+    // A client that has gone away wants no answer.
+    let _ = reply.send(Reply { place: *place, answer });
+}
+
+/// The JSON of an answer.
+fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Error> {
+    let Common { session, full } = common;
+    let Asked { task, key } = asked;
+    let Some(key) = key else {
+        let report = session.answer(task)?.report.to_json(*full);
+        return Ok(format!("{{\"report\":{report}}}"));
+    };
+    // What is kept was made for other words that are no part of its key.
+    task.check()?;
+    let (report, hit) = match shared.adapters.find(key, &task.query.x) {
+        Some(Known::Report(mut report)) => {
+            report.id.clone_from(&task.id);
+            report.prediction.target =
+                task.query.y.as_deref().and_then(|answer| task.value_of(answer));
+            (*report, true)
+        }
+        Some(Known::Update(update)) => (session.apply(task, &update)?, true),
+        None => (made(shared, session, task, key)?, false),
+    };
+    let (report, name) = (report.to_json(*full), key.name());
+    Ok(format!("{{\"report\":{report},\"adapter\":{{\"id\":\"{name}\",\"hit\":{hit}}}}}"))
+}
+
+/// Makes an update and keeps it.
+fn made(
+    shared: &Shared,
+    session: &Session,
+    task: &Task,
+    key: &Key,
+) -> Result<crate::report::Report, Error> {
+    let Answer { report, update } = session.answer(task)?;
+    if let Some(update) = update {
+        shared.adapters.keep(key.clone(), &task.query.x, report.clone(), update);
+    }
+    Ok(report)
+}

@@ -1,0 +1,171 @@
+//! Adapt once, ask many times.
+
+use crate::client::{Answer, Service, one, query, with};
+use crate::support::{printed, run_with_input, said, task};
+use serde_json::{Value, json};
+
+fn id(answer: &Answer) -> String {
+    answer.report().1["adapter"]["id"].as_str().unwrap().to_owned()
+}
+
+fn predict(service: &Service, task: &Value) -> Answer {
+    service.post("/v1/predict", &one(task))
+}
+
+#[test]
+fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
+    let service = Service::start(&[]);
+    let first = predict(&service, &query("a", 7, "4"));
+    let second = predict(&service, &query("b", 7, "6"));
+    assert!(!first.hit() && second.hit());
+    assert_eq!(id(&first), id(&second));
+    let (_, answer) = second.report();
+    assert_eq!(answer["report"]["which"]["rule"], "adapter");
+    assert_eq!(answer["report"]["passes"], json!({"forward": 2, "backward": 0}));
+
+    // The command line, with the update in a file.
+    let directory = tempfile::tempdir().unwrap();
+    let adapters = directory.path().to_str().unwrap();
+    let input = query("a", 7, "4").to_string();
+    let made = run_with_input(&["predict", "-", "--save-adapter", adapters], input.as_bytes());
+    assert!(made.status.success(), "{}", said(&made));
+    let file = format!("{adapters}/a.safetensors");
+    let input = query("b", 7, "6").to_string();
+    let applied =
+        run_with_input(&["predict", "-", "--json", "--adapter", &file], input.as_bytes());
+    assert_eq!(second.report().0, printed(&applied).trim_end());
+
+    assert_eq!(service.metric("fewstep_adapter_hits_total"), 1);
+    assert_eq!(service.metric("fewstep_adapter_misses_total"), 1);
+    assert_eq!(service.metric("fewstep_adapters"), 1);
+    assert!(service.metric("fewstep_adapter_bytes") > 1000);
+}
+
+#[test]
+fn updates_are_not_shared_between_prompts_or_options() {
+    let service = Service::start(&[]);
+    let base = query("a", 7, "4");
+    assert!(!predict(&service, &base).hit());
+    assert!(predict(&service, &query("b", 7, "5")).hit());
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut task = query("c", 7, "5");
+        change(&mut task);
+        predict(&service, &task).hit()
+    };
+    assert!(!changed(&|task| task["template"] = json!("{x}=>{y}")));
+    assert!(!changed(&|task| task["separator"] = json!(";")));
+    assert!(!changed(&|task| task["labels"][9]["value"] = json!(0.99)));
+    assert!(!changed(&|task| task["examples"][0]["y"] = json!("1")));
+    assert!(!changed(&|task| task["examples"].as_array_mut().unwrap().swap(0, 1)));
+    assert!(!changed(&|task| drop(task["examples"].as_array_mut().unwrap().pop())));
+    for options in [
+        json!({"horizon": "evidence"}),
+        json!({"horizon": 8}),
+        json!({"horizon": 8, "step_scale": 0.2}),
+        json!({"blocks": "value@last1"}),
+        json!({"select": "random", "budget": 2}),
+        json!({"select": "random", "budget": 2, "seed": 1}),
+        json!({"horizons": "0..7"}),
+        json!({"loo_order": "tree"}),
+        json!({"bos": "never"}),
+        json!({"max_tokens_per_example": 3}),
+        json!({"full": true}),
+        json!({"blocks": "lora-value@last2"}),
+        json!({"blocks": "lora-value@last2", "lora_rank": 2}),
+        json!({"blocks": "lora-value@last2", "lora_first": "inputs"}),
+    ] {
+        let ask = |x: &str| service.post("/v1/predict", &with(&query("d", 7, x), &options));
+        assert!(!ask("4").hit(), "{options}");
+        assert!(ask("5").hit(), "{options}");
+    }
+}
+
+#[test]
+fn where_a_rule_looks_at_the_query_each_query_has_its_own_update() {
+    let service = Service::start(&[]);
+    for options in [
+        json!({"select": "query-aware", "budget": 2}),
+        json!({"select": "query-score", "budget": 2}),
+        json!({"horizon": "bayes-gap"}),
+    ] {
+        let ask = |x: &str| service.post("/v1/predict", &with(&query("d", 7, x), &options));
+        assert!(!ask("4").hit() && !ask("5").hit(), "{options}");
+        assert!(ask("4").hit() && ask("5").hit(), "{options}");
+        assert_ne!(id(&ask("4")), id(&ask("5")), "{options}");
+        assert!(ask("5").report().1["report"]["when"]["adapt"].is_boolean());
+    }
+}
+
+#[test]
+fn an_update_that_is_deleted_is_made_again() {
+    let service = Service::start(&[]);
+    let first = predict(&service, &query("a", 7, "4"));
+    let path = format!("/v1/adapters/{}", id(&first));
+    let delete = |path: &str| service.connect().ask("DELETE", path, &[], b"");
+    assert_eq!(delete(&path).status(), 204);
+    assert_eq!(delete(&path).problem(), (404, None));
+    assert_eq!(delete("/v1/adapters/none").problem(), (404, None));
+    assert_eq!(delete("/v1/adapters/%FF").problem(), (404, None));
+    assert_eq!(service.metric("fewstep_adapters"), 0);
+    assert_eq!(service.metric("fewstep_adapter_bytes"), 0);
+    assert!(!predict(&service, &query("a", 7, "5")).hit());
+}
+
+#[test]
+fn what_was_used_least_recently_goes_first() {
+    let service = Service::start(&["--cache-entries", "2"]);
+    let ask = |shift| predict(&service, &query("a", shift, "4")).hit();
+    assert!(!ask(1) && !ask(2) && ask(1));
+    assert!(!ask(3), "2 has to go");
+    assert!(ask(1) && ask(3) && !ask(2));
+    assert_eq!(service.metric("fewstep_adapters"), 2);
+    assert_eq!(service.metric("fewstep_adapter_evicted_total"), 2);
+}
+
+#[test]
+fn updates_never_take_more_bytes_than_they_may() {
+    let service = Service::start(&[]);
+    predict(&service, &task("a", 1));
+    let each = service.metric("fewstep_adapter_bytes");
+    let most = (each * 5 / 2).to_string();
+    let service = Service::start(&["--cache-bytes", &most]);
+    for shift in 0..6 {
+        predict(&service, &task("a", shift));
+        assert!(service.metric("fewstep_adapter_bytes") <= each * 5 / 2);
+    }
+    assert_eq!(service.metric("fewstep_adapters"), 2);
+    // One that would not fit by itself is not kept, and everything goes on.
+    let service = Service::start(&["--cache-bytes", "100"]);
+    assert!(!predict(&service, &task("a", 1)).hit() && !predict(&service, &task("a", 1)).hit());
+    assert_eq!(service.metric("fewstep_adapters"), 0);
+    let service = Service::start(&["--cache-entries", "0"]);
+    assert!(!predict(&service, &task("a", 1)).hit() && !predict(&service, &task("a", 1)).hit());
+}
+
+#[test]
+fn what_a_fresh_answer_would_refuse_is_refused_with_an_update_there() {
+    let service = Service::start(&[]);
+    predict(&service, &task("a", 7));
+    let mut wrong = task("a", 7);
+    wrong["query"]["y"] = json!("no label");
+    assert_eq!(predict(&service, &wrong).problem(), (422, Some("task.query.y".to_owned())));
+    let mut wrong = task("a", 7);
+    wrong["query"]["x"] = json!("5".repeat(5000));
+    assert_eq!(predict(&service, &wrong).problem(), (422, Some("task.examples".to_owned())));
+}
+
+#[test]
+fn many_queries_on_the_same_examples_adapt_once_even_at_the_same_time() {
+    let service = Service::start(&[]);
+    let tasks: Vec<Value> =
+        (0..10).map(|x| query(&format!("q{x}"), 7, &x.to_string())).collect();
+    let answer = service.post("/v1/predict", &json!({ "tasks": tasks }));
+    let hits: Vec<bool> = answer
+        .text()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["adapter"]["hit"] == true)
+        .collect();
+    assert_eq!(hits.len(), 10);
+    assert_eq!(hits.iter().filter(|hit| !**hit).count(), 1, "{hits:?}");
+    assert!(!hits[0], "the first one makes it");
+}

@@ -1,0 +1,18 @@
+//! The service, from outside: the program is started, and clients talk to it as any would.
+#![allow(clippy::disallowed_methods, reason = "nobody waits for ever for a service")]
+#![allow(clippy::unwrap_used, reason = "a service that does not answer fails the test")]
+
+mod access;
+mod bytes;
+mod cache;
+mod client;
+mod fairness;
+mod life;
+mod limits;
+mod lists;
+mod meaning;
+mod metrics;
+mod routes;
+mod schema;
+#[path = "../support/mod.rs"]
+mod support;

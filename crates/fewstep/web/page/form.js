@@ -1,0 +1,141 @@
+// The form: from a task and options to fields, and back.
+
+import { byId, element, put } from "./elements.js";
+import { records, setRows } from "./rows.js";
+import { state } from "./state.js";
+import { escaped, unescaped } from "./tasks.js";
+
+export const form = byId("form");
+
+/** Writes a task into the form. */
+export function setTask(task) {
+  byId("task-id").value = task.id;
+  byId("template").value = task.template;
+  byId("separator").value = escaped(task.separator ?? "\n");
+  setRows("labels", task.labels);
+  setRows("examples", task.examples);
+  byId("query-x").value = task.query.x;
+  byId("query-y").value = escaped(task.query.y ?? "");
+  byId("labels-box").open = task.labels.length <= 3;
+}
+
+/** Writes options into the form; those that are not named become the usual ones. */
+export function setOptions(action, options) {
+  byId("action").value = action;
+  for (const input of form.querySelectorAll("[data-option]")) {
+    const value = options[input.dataset.option];
+    if (input.id === "horizon") setHorizon(value);
+    else if (input.id === "model") chooseModel(value);
+    else setChoice(input, value === undefined ? "" : String(value));
+  }
+}
+
+/** A model or rule that this form does not know is kept: the service says what is wrong with it. */
+function setChoice(input, value) {
+  const choices = [...(input.options ?? [])].map((option) => option.value);
+  if (input.options && !choices.includes(value)) input.append(element("option", { value }, value));
+  input.value = value;
+}
+
+function setHorizon(value) {
+  const steps = /^\d+$/.test(String(value));
+  setChoice(byId("horizon"), steps ? "number" : (value ?? ""));
+  if (steps) byId("steps").value = String(value);
+}
+
+/** The task in the form. What is no number is noted in `problems`. */
+export function readTask(problems) {
+  const y = unescaped(byId("query-y").value);
+  return {
+    id: byId("task-id").value,
+    template: byId("template").value,
+    separator: unescaped(byId("separator").value),
+    labels: records("labels", (field) =>
+      field.dataset.key === "value" ? readNumber(field, problems) : unescaped(field.value),
+    ),
+    examples: records("examples", (field) =>
+      field.dataset.key === "y" ? unescaped(field.value) : field.value,
+    ),
+    query: { x: byId("query-x").value, ...(y === "" ? {} : { y }) },
+  };
+}
+
+/** A number from a field; only what JSON can hold is asked for here, the rest is the service's. */
+function readNumber(field, problems) {
+  const text = field.value.trim();
+  const value = Number(text);
+  const whole = field.dataset.kind === "whole";
+  const fits = whole
+    ? /^\d+$/.test(text) && Number.isSafeInteger(value)
+    : text !== "" && Number.isFinite(value);
+  if (!fits) {
+    const wanted = whole ? "a whole number from 0" : "a number such as 0.5";
+    problems.push({
+      field: field.dataset.field,
+      detail: `${text === "" ? "nothing" : `“${text}”`} stands here; it must be ${wanted}`,
+    });
+  }
+  return value;
+}
+
+/** The options that are set. */
+function readOptions(problems) {
+  const options = {};
+  for (const input of form.querySelectorAll("[data-option]")) {
+    if (input.value === "" || (input.id === "dynamics" && byId("action").value === "decide")) continue;
+    const numeric = input.value === "number" && input.id === "horizon" ? byId("steps") : input;
+    options[input.dataset.option] = numeric.dataset.kind ? readNumber(numeric, problems) : numeric.value;
+  }
+  return options;
+}
+
+/** All that is asked for, and what cannot be sent as it stands. */
+export function readForm() {
+  const problems = [];
+  const asked = { action: byId("action").value, task: readTask(problems), options: readOptions(problems) };
+  return { asked, problems };
+}
+
+/** Brings everything up to date that depends on what is typed. */
+export function changed() {
+  const texts = records("labels", (field) => field.value).map((label) => label.text);
+  put(
+    byId("label-texts"),
+    texts.map((text) => element("option", { value: text })),
+  );
+  put(byId("labels-summary"), texts.join(" "));
+  byId("steps-field").hidden = byId("horizon").value !== "number";
+  byId("dynamics").disabled = byId("action").value === "decide";
+  const set = [...form.querySelectorAll("#decision-box [data-option]")].filter((input) => input.value !== "");
+  const decides = set.some((input) => "decides" in input.dataset);
+  put(byId("decision-summary"), [decides ? "" : "usual", ...set.map(optionText)].filter(Boolean).join(", "));
+  const reading = [...form.querySelectorAll("#reading-box [data-option]")].filter(
+    (input) => input.value !== "",
+  );
+  const action = byId("action").value === "decide" ? ["decide only"] : [];
+  put(byId("reading-summary"), [...action, ...reading.map(optionText)].join(", ") || "usual");
+  byId("stale").hidden = !state.answered || JSON.stringify(readForm().asked) === state.answered;
+}
+
+const optionText = (input) =>
+  `${input.dataset.option} ${input.value === "number" ? byId("steps").value : input.value}`;
+
+/** A model by its name, or the service's own. */
+export function chooseModel(name) {
+  const usual = state.models.find((model) => model.default) ?? state.models[0];
+  setChoice(byId("model"), name || usual?.name || "");
+  describeModel();
+}
+
+export function describeModel() {
+  const model = state.models.find(({ name }) => name === byId("model").value);
+  const counts = model && [
+    `${model.layers} layers`,
+    `${model.heads} heads`,
+    model.key_value_heads < model.heads && `${model.key_value_heads} key-value heads`,
+    `width ${model.width}`,
+    `${model.positions} positions`,
+    `${model.vocabulary} tokens`,
+  ];
+  put(byId("model-note"), counts ? counts.filter(Boolean).join(", ") : "");
+}

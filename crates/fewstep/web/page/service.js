@@ -1,0 +1,111 @@
+// Requests to the service, and what becomes of its answers.
+
+import { address, keepAddress } from "./address.js";
+import { byId, element, put } from "./elements.js";
+import { changed, chooseModel, readForm } from "./form.js";
+import { clearProblems, problemOf, say, showProblems } from "./problems.js";
+import { showReport } from "./report.js";
+import { state } from "./state.js";
+import { isRecord, parsed } from "./tasks.js";
+
+/** Headers with the token, which lives in its field and nowhere else. */
+function headers(more) {
+  const token = byId("token").value.trim();
+  return { ...more, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+}
+
+const usableToken = () => /^[\x21-\x7e]*$/.test(byId("token").value.trim());
+
+function busy(controller) {
+  state.underWay = controller;
+  byId("stop").hidden = !controller;
+  byId("answer").setAttribute("aria-busy", controller ? "true" : "false");
+}
+
+/** Asks the service; what is typed meanwhile stays, and the last answer does until the next one is there. */
+export async function run() {
+  state.underWay?.abort();
+  const { asked, problems } = readForm();
+  if (!usableToken()) {
+    problems.push({ field: "token", detail: "a token has no blanks and no letters beyond ASCII" });
+  }
+  if (problems.length > 0) return showProblems(problems);
+  clearProblems();
+  const controller = new AbortController();
+  busy(controller);
+  say("Working …");
+  const answer = await ask(asked, controller.signal);
+  if (controller.signal.aborted) return;
+  busy(null);
+  if (answer.problem) showProblems([answer.problem]);
+  else take(asked, answer.text);
+}
+
+/** The text of an answer, or the problem in its place. */
+async function ask({ action, task, options }, signal) {
+  // The whole explanation is wanted, which an update from the cache does not have.
+  const whole = { full: true, ...(action === "predict" ? { reuse: false } : {}) };
+  const body = JSON.stringify({ task, ...options, ...whole });
+  const request = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body, signal };
+  try {
+    const response = await fetch(`/v1/${action}`, request);
+    return response.ok ? { text: await response.text() } : { problem: await problemOf(response) };
+  } catch {
+    const detail = "Is it still running? What you typed is kept";
+    return { problem: { title: "The service does not answer", detail } };
+  }
+}
+
+/** Shows an answer. */
+function take(asked, text) {
+  const report = parsed(text)?.report;
+  if (!isRecord(report)) {
+    return showProblems([{ title: "The answer cannot be read", detail: "It holds no report" }]);
+  }
+  Object.assign(state, {
+    report,
+    text: reportText(text),
+    answered: JSON.stringify(asked),
+    labels: asked.task.labels,
+  });
+  showReport();
+  keepAddress(address(asked));
+}
+
+/** The report as the service wrote it, digit by digit: what JavaScript writes again is not the same text. */
+export function reportText(body) {
+  const start = body.indexOf("{", body.indexOf('"report":'));
+  let depth = 0;
+  for (const { 0: sign, index } of body.slice(start).matchAll(/"(?:[^"\\]+|\\.)*"|[{}]/g)) {
+    if (sign === "{") depth += 1;
+    if (sign === "}") depth -= 1;
+    if (depth === 0) return body.slice(start, start + index + 1);
+  }
+  return "";
+}
+
+export function stop() {
+  state.underWay?.abort();
+  busy(null);
+  say("Stopped.");
+  byId("run").focus();
+}
+
+/** The models of the service; without them the form asks for none by name. */
+export async function fetchModels() {
+  try {
+    const response = await fetch("/v1/models", { headers: usableToken() ? headers() : {} });
+    if (response.status === 401) return put(byId("model-note"), "The service asks for a token: see Access.");
+    if (!response.ok) return put(byId("model-note"), (await problemOf(response)).detail);
+    state.models = (await response.json()).models;
+    const wanted = byId("model").value;
+    put(
+      byId("model"),
+      state.models.map(({ name }) => element("option", { value: name }, name)),
+    );
+    chooseModel(wanted);
+    changed();
+  } catch {
+    put(byId("model-note"), "The service does not say which models it has.");
+  }
+}

@@ -1,28 +1,28 @@
 //! What numpy can view, as numbers of core; and numbers of core as numpy arrays.
 //!
-//! Arrays of f64 in C order are read where they lie. Anything else that numpy turns into real
-//! numbers (lists, f32, integers, other strides, tensors of PyTorch or JAX in the processor's
-//! memory) is converted once.
+//! Arrays of f64 and f32 are read where they lie, whatever their strides and whoever may write to
+//! them, and so are tensors of PyTorch and JAX in the processor's memory, which numpy views. Anything
+//! else that is real numbers (lists, integers, half precision, another byte order) is converted by
+//! numpy first. What core keeps is its own: writing to an array afterwards changes nothing.
 
-use crate::errors::named;
+use crate::errors::{OrRaise, named};
 use fewstep_core::Matrix;
 use numpy::{
-    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyUntypedArray,
     PyUntypedArrayMethods,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
 
-/// `object` as an array of f64 in C order with this many axes; what refuses it says `quantity`.
-fn view<'py>(
+/// What numpy makes of an object, once it is known to be real numbers along this many axes; what
+/// refuses it says `quantity`.
+fn real<'py>(
     object: &Bound<'py, PyAny>,
     quantity: &str,
     axes: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static ASCONTIGUOUS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
     let asarray = ASARRAY.import(py, "numpy", "asarray")?;
     let found = asarray.call1((object,)).map_err(|error| {
@@ -48,9 +48,26 @@ fn view<'py>(
         );
         return Err(named(py, "WrongShape", message));
     }
-    let keywords = PyDict::new(py);
-    keywords.set_item(intern!(py, "dtype"), intern!(py, "float64"))?;
-    ASCONTIGUOUS.import(py, "numpy", "ascontiguousarray")?.call((found,), Some(&keywords))
+    let masked = object.hasattr(intern!(py, "mask"))?
+        && py.import("numpy.ma")?.call_method1("is_masked", (object,))?.is_truthy()?;
+    if masked {
+        let message = format!("{quantity} has masked entries; fill them in or leave them out");
+        return Err(named(py, "WrongType", message));
+    }
+    Ok(found)
+}
+
+/// Whether an object is numpy's own array, not a kind of it that means more than its entries.
+fn is_plain(object: &Bound<'_, PyAny>) -> bool {
+    object.get_type().is(&object.py().get_type::<PyUntypedArray>())
+}
+
+/// An array as f64 in C order, where the processor may read it.
+fn converted<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static REQUIRE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = array.py();
+    let require = REQUIRE.import(py, "numpy", "require")?;
+    require.call1((array, intern!(py, "float64"), intern!(py, "CA")))
 }
 
 /// The name of an object's class.
@@ -63,29 +80,80 @@ pub(crate) fn vector<'py>(
     object: &Bound<'py, PyAny>,
     quantity: &str,
 ) -> PyResult<PyReadonlyArray1<'py, f64>> {
-    if let Ok(array) = object.cast::<PyArray1<f64>>()
+    if is_plain(object)
+        && let Ok(array) = object.cast::<PyArray1<f64>>()
         && array.is_contiguous()
+        && array.is_aligned()
     {
         return Ok(array.try_readonly()?);
     }
-    let array = view(object, quantity, 1)?;
+    let array = converted(&real(object, quantity, 1)?)?;
     Ok(array.cast_into::<PyArray1<f64>>()?.try_readonly()?)
 }
 
 /// A list of numbers of its own.
 pub(crate) fn numbers(object: &Bound<'_, PyAny>, quantity: &str) -> PyResult<Vec<f64>> {
-    Ok(vector(object, quantity)?.as_slice()?.to_vec())
+    if is_plain(object)
+        && let Some(values) = entries::<f64>(object)?
+    {
+        return Ok(values);
+    }
+    let found = real(object, quantity, 1)?;
+    if let Some(values) = entries::<f64>(&found)? {
+        return Ok(values);
+    }
+    if let Some(values) = entries::<f32>(&found)? {
+        return Ok(values);
+    }
+    Ok(vector(&found, quantity)?.as_slice()?.to_vec())
+}
+
+/// The entries of an array of this type, read with its strides; `None` if it is another object, or
+/// lies where the processor cannot read it.
+fn entries<T: Element + Copy + Into<f64>>(
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Option<Vec<f64>>> {
+    match object.cast::<PyArray1<T>>() {
+        Ok(array) if array.is_aligned() => {
+            let array = array.try_readonly()?;
+            Ok(Some(array.as_array().iter().map(|&value| value.into()).collect()))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A matrix.
 pub(crate) fn matrix(object: &Bound<'_, PyAny>, quantity: &str) -> PyResult<Matrix> {
-    let found: PyReadonlyArray2<'_, f64> = match object.cast::<PyArray2<f64>>() {
-        Ok(array) if array.is_c_contiguous() => array.try_readonly()?,
-        _ => view(object, quantity, 2)?.cast_into::<PyArray2<f64>>()?.try_readonly()?,
-    };
-    let (rows, columns) = found.as_array().dim();
-    let values = found.as_slice()?.to_vec();
-    crate::errors::OrRaise::or_raise(Matrix::new(rows, columns, values), object.py())
+    if is_plain(object)
+        && let Some(matrix) = rows::<f64>(object)?
+    {
+        return Ok(matrix);
+    }
+    let found = real(object, quantity, 2)?;
+    if let Some(matrix) = rows::<f64>(&found)? {
+        return Ok(matrix);
+    }
+    if let Some(matrix) = rows::<f32>(&found)? {
+        return Ok(matrix);
+    }
+    let array = converted(&found)?;
+    let found = rows::<f64>(&array)?;
+    Ok(found.expect("numpy gives what it is asked for"))
+}
+
+/// The rows of an array of this type, as [`entries`].
+fn rows<T: Element + Copy + Into<f64>>(object: &Bound<'_, PyAny>) -> PyResult<Option<Matrix>> {
+    match object.cast::<PyArray2<T>>() {
+        Ok(array) if array.is_aligned() => {
+            let array = array.try_readonly()?;
+            let view = array.as_array();
+            let (rows, columns) = view.dim();
+            // Row by row, whatever the order in memory.
+            let values = view.iter().map(|&value| value.into()).collect();
+            Ok(Some(Matrix::new(rows, columns, values).or_raise(object.py())?))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A list of numbers as an array.

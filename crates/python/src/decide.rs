@@ -124,11 +124,7 @@ impl Decision {
 
     /// Everything as plain Python values: numbers, lists, dictionaries.
     fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let fields = PyDict::new(slf.py());
-        for name in PARTS {
-            fields.set_item(name, crate::record::plain(&slf.getattr(name)?)?)?;
-        }
-        Ok(fields)
+        crate::record::dictionary(slf, &PARTS)
     }
 
     fn __repr__(&self) -> String {

@@ -6,7 +6,7 @@ use crate::rng::room;
 use fewstep_core::design;
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyType};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyType};
 
 /// A prompt seen from the weights: a Gaussian correction of the weights, observed with noise.
 ///
@@ -225,6 +225,11 @@ impl QueryInformation {
         py.detach(|| self.0.risk(&subspace.0)).or_raise(py)
     }
 
+    /// The fields as plain Python values: numbers and lists.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        crate::record::dictionary(slf, &["matrix", "total"])
+    }
+
     fn __repr__(&self) -> String {
         let total = fewstep::text::number(self.0.total());
         format!("QueryInformation({} directions, total {total})", self.0.matrix().rows())
@@ -263,6 +268,11 @@ impl Subspace {
         metric: &QueryMetric,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         table(py, &py.detach(|| self.0.directions(&metric.0)).or_raise(py)?)
+    }
+
+    /// The fields as plain Python values: numbers and lists.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        crate::record::dictionary(slf, &["basis", "captured", "risk"])
     }
 
     fn __repr__(&self) -> String {

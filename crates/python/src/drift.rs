@@ -5,6 +5,7 @@ use crate::errors::OrRaise;
 use crate::spectrum::{Spectrum, StepSize};
 use fewstep_core::drift;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// How steep and how curved a model is near its pretrained weights, and how wrong it is there.
 ///
@@ -100,6 +101,14 @@ impl LocalConstants {
     ) -> PyResult<f64> {
         let (bound, lipschitz) = (query_jacobian_bound, query_jacobian_lipschitz);
         self.0.query_deviation_bound(bound, lipschitz, step, horizon).or_raise(py)
+    }
+
+    /// The fields as plain Python values: numbers.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        crate::record::dictionary(
+            slf,
+            &["jacobian_bound", "jacobian_lipschitz", "residual_scale"],
+        )
     }
 
     fn __repr__(&self) -> String {

@@ -151,6 +151,10 @@ const CLASSES: &[(&str, Kind)] = &[
     ("Worker", Kind::Runtime),
     ("Disagree", Kind::Runtime),
     ("NoCache", Kind::File),
+    ("OpenToAll", Kind::Value),
+    ("Listen", Kind::File),
+    ("BadToken", Kind::Value),
+    ("SameModel", Kind::Value),
     ("BadShard", Kind::Value),
     ("ResultsInUse", Kind::File),
     ("NoResults", Kind::File),
@@ -166,11 +170,47 @@ const CLASSES: &[(&str, Kind)] = &[
     ("Closed", Kind::Runtime),
 ];
 
+/// Where the variants are described.
+const SOURCES: [&str; 3] = [
+    include_str!("../../core/src/error.rs"),
+    include_str!("../../engine/src/error.rs"),
+    include_str!("../../fewstep/src/error.rs"),
+];
+
+/// What the classes of the border are, which no source describes.
+const BORDER: [(&str, &str); 3] = [
+    ("Closed", "Something was asked of a model that was closed."),
+    ("WrongShape", "An array has more or fewer axes than are needed."),
+    ("WrongType", "An object is of a kind that cannot be used here."),
+];
+
+/// The description of every variant, as `help` shows it.
+fn descriptions() -> BTreeMap<&'static str, String> {
+    let mut found: BTreeMap<_, _> =
+        BORDER.iter().map(|&(name, text)| (name, text.to_owned())).collect();
+    for source in SOURCES {
+        let mut lines = Vec::new();
+        let variants = source.lines().skip_while(|line| !line.starts_with("pub enum Error {"));
+        for line in variants.skip(1).take_while(|line| *line != "}") {
+            let Some(line) = line.strip_prefix("    ") else { continue };
+            if let Some(text) = line.strip_prefix("/// ") {
+                lines.push(text);
+            } else if line.starts_with(char::is_uppercase) {
+                let name = line.split(|c: char| !c.is_alphanumeric()).next();
+                found.entry(name.unwrap_or_default()).or_insert_with(|| lines.join(" "));
+                lines.clear();
+            }
+        }
+    }
+    found
+}
+
 static TABLE: PyOnceLock<BTreeMap<&'static str, Py<PyType>>> = PyOnceLock::new();
 
 fn table(py: Python<'_>) -> PyResult<&BTreeMap<&'static str, Py<PyType>>> {
     TABLE.get_or_try_init(py, || {
         let base = py.get_type::<FewstepError>();
+        let described = descriptions();
         let class = |&(name, kind): &(&'static str, Kind)| {
             let built_in = match kind {
                 Kind::Value => py.get_type::<PyValueError>(),
@@ -182,6 +222,7 @@ fn table(py: Python<'_>) -> PyResult<&BTreeMap<&'static str, Py<PyType>>> {
             // A class with two bases is made as Python would make it.
             let members = PyDict::new(py);
             members.set_item("__module__", "fewstep.errors")?;
+            members.set_item("__doc__", described.get(name))?;
             let class = py.get_type::<PyType>().call1((name, bases, members))?;
             Ok((name, class.cast_into::<PyType>()?.unbind()))
         };

@@ -1,11 +1,11 @@
 //! Blocks of weights and the geometry of a prompt, from arrays.
 
-use crate::arrays::{array, matrix, numbers, table};
+use crate::arrays::{array, matrix, numbers, table, type_name};
 use crate::errors::{OrRaise, named};
 use fewstep_core::{self as core, Factors};
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyMapping, PyType};
 
 /// One group of weights that may be updated, as it appears in prompt space.
 ///
@@ -194,6 +194,27 @@ fn factors(pair: &Bound<'_, PyAny>) -> PyResult<Factors> {
     factors.or_raise(pair.py())
 }
 
+/// What maps names to something.
+fn mapping<'py>(object: &Bound<'py, PyAny>, quantity: &str) -> PyResult<Bound<'py, PyMapping>> {
+    object.cast::<PyMapping>().cloned().map_err(|_| {
+        let found = type_name(object);
+        let message =
+            format!("{quantity} is {found}; a dictionary by names of blocks is needed");
+        named(object.py(), "WrongType", message)
+    })
+}
+
+/// Refuses queries of blocks that are not there; what has none is refused by core.
+fn check_names(blocks: &Bound<'_, PyMapping>, queries: &Bound<'_, PyMapping>) -> PyResult<()> {
+    for name in queries.keys()?.iter() {
+        if !blocks.contains(&name)? {
+            let message = format!("queries has {}, which is no block", name.repr()?);
+            return Err(named(name.py(), "UnknownName", message));
+        }
+    }
+    Ok(())
+}
+
 /// Everything about a prompt that a decision needs: for each example the residual that the model
 /// leaves when the example is held out, and the blocks of weights that may be updated.
 ///
@@ -258,6 +279,39 @@ impl Geometry {
         Ok(Self(core::Geometry::new(residuals, vec![block.0]).or_raise(class.py())?))
     }
 
+    /// A geometry whose blocks are linear layers, from the two factors of each example's Jacobian.
+    ///
+    /// `blocks` maps the name of each block to its pairs `(inputs, adjoints)`, one per example, and
+    /// `queries`, if given, maps each name to the query's pair; see `Block.from_factors`.
+    #[classmethod]
+    #[pyo3(signature = (blocks, residuals, queries=None))]
+    fn from_factors(
+        class: &Bound<'_, PyType>,
+        blocks: &Bound<'_, PyAny>,
+        residuals: &Bound<'_, PyAny>,
+        queries: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let py = class.py();
+        let residuals = numbers(residuals, "residuals")?;
+        let (blocks, queries) = (
+            mapping(blocks, "blocks")?,
+            queries.map(|all| mapping(all, "queries")).transpose()?,
+        );
+        if let Some(queries) = &queries {
+            check_names(&blocks, queries)?;
+        }
+        let mut found = Vec::new();
+        for entry in blocks.items()?.iter() {
+            let (name, examples): (String, Bound<'_, PyAny>) = entry.extract()?;
+            let query = match &queries {
+                Some(queries) if queries.contains(&name)? => Some(queries.get_item(&name)?),
+                _ => None,
+            };
+            found.push(Block::from_factors(class, &name, &examples, query.as_ref())?.0);
+        }
+        Ok(Self(core::Geometry::new(residuals, found).or_raise(py)?))
+    }
+
     /// Each example's label minus the prediction made for it when it is held out.
     #[getter]
     fn residuals<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
@@ -299,6 +353,11 @@ impl Geometry {
         let py = variances.py();
         let variances = numbers(variances, "block variances")?;
         Ok(Self(py.detach(|| self.0.precondition(&variances)).or_raise(py)?))
+    }
+
+    /// The fields as plain Python values: numbers, lists, dictionaries.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        crate::record::dictionary(slf, &["residuals", "blocks"])
     }
 
     fn __repr__(&self) -> String {

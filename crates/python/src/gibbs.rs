@@ -8,7 +8,7 @@ use crate::spectrum::StepSize;
 use fewstep_core::gibbs;
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 use std::sync::Arc;
 
 /// Weights over candidate horizons: a prior, tilted towards horizons with good evidence.
@@ -109,6 +109,11 @@ impl GibbsPosterior {
     /// The filter that averages over horizons instead of choosing one, a `Mixture`.
     fn average(&self, py: Python<'_>, step: &StepSize) -> PyResult<Py<PyAny>> {
         AnyFilter::Horizons(Arc::new(self.0.average(step.0))).object(py)
+    }
+
+    /// The fields as plain Python values: numbers and lists.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        crate::record::dictionary(slf, &["horizons", "prior", "weights"])
     }
 
     fn __repr__(&self) -> String {

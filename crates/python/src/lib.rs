@@ -37,6 +37,26 @@ mod work;
 
 use pyo3::prelude::*;
 
+/// What the modules are for, as `help` says it.
+const PURPOSES: &[(&str, &str)] = &[
+    (
+        "design",
+        "The best subspace of the weights themselves to update, for queries that are known.",
+    ),
+    ("drift", "Whether real gradient steps still follow the linear picture."),
+    ("errors", "What can go wrong: one class per error, all of them `FewstepError`."),
+    ("evidence", "How probable the residuals are after so many steps, and where that is best."),
+    ("flow", "Steps as time: when a spectrum asks to stop."),
+    ("gibbs", "An average over numbers of steps instead of one of them."),
+    ("leave_one_out", "What left-out examples say about each number of steps."),
+    ("matfree", "All of it for prompts that are too large for a matrix, by products alone."),
+    ("pac_bayes", "What is guaranteed for a number of steps that was chosen by evidence."),
+    ("random", "What random features would look like: the law of their spectrum."),
+    ("risk", "The expected distance to the best prediction, and what makes it smaller."),
+    ("signal", "How much of the residuals is signal and how much is noise."),
+    ("subspace", "Scores of blocks, and rules that choose among them."),
+];
+
 /// A module of the package that Python can import by its full name.
 pub(crate) fn submodule<'py>(
     parent: &Bound<'py, PyModule>,
@@ -45,6 +65,8 @@ pub(crate) fn submodule<'py>(
     let py = parent.py();
     let full = format!("fewstep.{name}");
     let module = PyModule::new(py, &full)?;
+    let purpose = PURPOSES.iter().find(|(known, _)| *known == name);
+    module.setattr("__doc__", purpose.map(|(_, purpose)| *purpose))?;
     parent.add(name, &module)?;
     // `import fewstep.risk` looks here before it looks for a file.
     py.import("sys")?.getattr("modules")?.set_item(full, &module)?;

@@ -102,8 +102,7 @@ impl Options {
         Ok(())
     }
 
-    /// The model with these settings. Its weights are shared, unless low-rank updates are asked
-    /// for that it does not have: then they are copied.
+    /// The model with these settings. Its weights are shared.
     pub(crate) fn session(&self, model: &Model) -> Result<Session, Error> {
         let way = self.asked.way(model.config());
         let session = Session::new(model.clone(), self.action)?.with_way(way.clone())?;

@@ -49,6 +49,18 @@ pub(crate) fn plain<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
     Ok(value.clone())
 }
 
+/// Some attributes of an object as a dictionary of plain values.
+pub(crate) fn dictionary<'py>(
+    object: &Bound<'py, PyAny>,
+    names: &[&str],
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(object.py());
+    for name in names {
+        fields.set_item(name, plain(&object.getattr(*name)?)?)?;
+    }
+    Ok(fields)
+}
+
 /// A frozen class with these fields, its `repr`, equality by fields and `to_dict`.
 ///
 /// A field's type says what Python sees; it is filled from the Rust value by the expression

@@ -1,7 +1,8 @@
 //! Reports: all that is said about a task.
 
 use crate::parts::{
-    Passes, ReportGeometry, ReportHowFar, ReportPrediction, ReportWhen, ReportWhich,
+    Passes, ReportBlockScore, ReportGeometry, ReportHowFar, ReportInterval, ReportPacBayes,
+    ReportPath, ReportPrediction, ReportWhen, ReportWhich,
 };
 use crate::record;
 use crate::task::parsed;
@@ -139,5 +140,15 @@ pub(crate) fn without_style(svg: &str) -> String {
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Report>()?;
+    module.add_class::<ReportPrediction>()?;
+    module.add_class::<ReportPath>()?;
+    module.add_class::<ReportInterval>()?;
+    module.add_class::<ReportWhen>()?;
+    module.add_class::<ReportHowFar>()?;
+    module.add_class::<ReportPacBayes>()?;
+    module.add_class::<ReportWhich>()?;
+    module.add_class::<ReportBlockScore>()?;
+    module.add_class::<ReportGeometry>()?;
+    module.add_class::<Passes>()?;
     module.add_class::<Failure>()
 }

@@ -41,6 +41,10 @@ impl Rng {
         room(py, "limit", limit)?;
         Ok(self.0.choose(count, limit))
     }
+
+    fn __repr__(&self) -> &'static str {
+        "Rng(seeded)"
+    }
 }
 
 /// Refuses a size for which there is no memory, where Rust would end the whole process.

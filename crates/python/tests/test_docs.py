@@ -54,7 +54,9 @@ def test_an_example_has_types(number, tmp_path):
     file = tmp_path / "example.py"
     file.write_text(code, encoding="utf-8")
     words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
-    # What others leave untyped is not ours to answer for.
-    words += ["--ignore-missing-imports", "--allow-untyped-calls", str(file)]
+    if "transformers" in code:
+        # What that leaves untyped is not ours to answer for.
+        words += ["--ignore-missing-imports", "--allow-untyped-calls"]
+    words.append(str(file))
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

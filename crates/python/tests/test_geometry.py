@@ -91,6 +91,41 @@ def test_a_geometry_from_one_kernel_or_features():
     assert geometry == Geometry(residuals, [block])
 
 
+def test_a_geometry_from_factors_of_every_block():
+    generator = np.random.default_rng(3)
+    pair = lambda: (generator.normal(size=(3, 4)), generator.normal(size=(3, 2)))
+    factors = {name: [pair() for _ in range(5)] for name in ("value.0.0", "value.0.1")}
+    queries = {name: pair() for name in factors}
+    residuals = generator.normal(size=5)
+    geometry = Geometry.from_factors(factors, residuals, queries)
+    blocks = [Block.from_factors(name, factors[name], queries[name]) for name in factors]
+    assert geometry == Geometry(residuals, blocks)
+    assert [block.name for block in geometry.blocks] == list(factors)
+    # Products of whole Jacobians say the same.
+    jacobian = lambda pair: (pair[1].T @ pair[0]).ravel()
+    rows = np.hstack([[jacobian(one) for one in pairs] for pairs in factors.values()])
+    query = np.concatenate([jacobian(one) for one in queries.values()])
+    assert close(geometry.total().kernel, rows @ rows.T, many=1e3)
+    assert close(geometry.total().coupling, rows @ query, many=1e3)
+    assert Geometry.from_factors(factors, residuals).blocks[0].coupling is None
+    assert geometry.to_dict() == {
+        "residuals": residuals.tolist(),
+        "blocks": [block.to_dict() for block in blocks],
+    }
+    with pytest.raises(errors.UnknownName, match="queries has 'value.0.2', which is no block"):
+        Geometry.from_factors(factors, residuals, {"value.0.2": pair()})
+    with pytest.raises(errors.NoQuery):
+        Geometry.from_factors(factors, residuals, {"value.0.1": pair()})
+    with pytest.raises(errors.WrongType, match="blocks is list; a dictionary by names"):
+        Geometry.from_factors([pair()], residuals)
+    with pytest.raises(errors.WrongType, match="queries is tuple; a dictionary by names"):
+        Geometry.from_factors(factors, residuals, pair())
+    with pytest.raises(errors.Empty, match="candidate blocks is empty"):
+        Geometry.from_factors({}, residuals)
+    with pytest.raises((TypeError, ValueError)):
+        Geometry.from_factors({"a": [1.0]}, residuals)
+
+
 def test_arrays_in_every_guise_are_the_same():
     features = np.array([[1.0, 0.5], [2.0, -0.25], [0.5, 4.0]])
     residuals, query = np.array([0.5, 0.25, -1.0]), np.array([2.0, 0.5])

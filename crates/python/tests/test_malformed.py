@@ -373,3 +373,65 @@ def test_ten_thousand_malformed_calls_end_in_values_or_exceptions():
             ) from error
     # Neither may crowd out the other, or the calls test nothing.
     assert min(outcomes.values()) > CALLS // 5, outcomes
+
+
+def asked_of(model: fewstep.Model) -> list:
+    """What may be asked of a model, with names and something that fits each."""
+    task = {
+        "id": "t",
+        "template": "{x}->{y}",
+        "labels": [{"text": str(digit), "value": digit / 9} for digit in range(10)],
+        "examples": [{"x": str(digit), "y": str(digit)} for digit in range(3)],
+        "query": {"x": "4"},
+    }
+    decision = fewstep.decide(model.observe(task).geometry, horizon=2)
+    update = model.act(task, decision).update
+    options = {"blocks": "value@last1", "horizon": 1, "horizons": [0, 1], "budget": 1, "seed": 1}
+    options |= {"select": "trace-top", "step_scale": 0.1, "full": True, "threads": 1}
+    options |= {"lora_rank": 1, "lora_first": "inputs", "progress": False, "bos": "never"}
+    return [
+        (model.decide, (task,), options),
+        (model.predict, (task,), options),
+        (model.predict, ([task, task],), options),
+        (lambda *given, **named: list(model.predict_iter(*given, **named)), ([task],), options),
+        (model.observe, (task, "value@last1"), {}),
+        (model.act, (task, decision), {}),
+        (model.predict_with, (task, update), {}),
+        (model.blocks, ("value@all",), {}),
+        (model.load_update, ("nowhere",), {}),
+        (fewstep.Model.load, ("builtin",), {**options, "loo_order": "tree", "expand": True}),
+        *((fewstep.Task.from_dict, ({**task, name: value},), {}) for name, value in task.items()),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_malformed_calls_of_models_end_in_values_or_exceptions():
+    generator = random.Random(SEED)
+    model = fewstep.Model.load()
+    calls, bad = asked_of(model), malformed()
+    for call in range(1_000):
+        function, fitting, options = calls[call % len(calls)]
+        given = list(fitting)
+        place = generator.randrange(len(given))
+        if generator.random() < 0.7:
+            whole = given[place]
+            given[place] = generator.choice(bad)
+            # One field alone, or one of many tasks.
+            if isinstance(whole, dict) and generator.random() < 0.7:
+                given[place] = {**whole, generator.choice(sorted(whole)): generator.choice(bad)}
+            if isinstance(whole, list) and generator.random() < 0.7:
+                given[place] = [whole[0], generator.choice(bad)]
+        # Very long work is no malformed call.
+        small = [one for one in bad if not (isinstance(one, int) and one > 10)]
+        named = {
+            name: generator.choice(small) if generator.random() < 0.5 else value
+            for name, value in options.items()
+            if generator.random() < 0.2
+        }
+        try:
+            shown(function(*given, **named))
+        except (*ALLOWED, OSError, RecursionError):
+            pass
+    # And it is as good as before.
+    task = calls[0][1][0]
+    assert model.predict(task) == fewstep.Model.load().predict(task)

@@ -153,6 +153,30 @@ def test_a_report_has_the_fields_of_its_json(model, tasks):
     assert repr(report).startswith("Report('shift-2-clean', icl=0.")
 
 
+def test_the_query_is_followed_where_all_is_asked_for(model, tasks):
+    report = model.predict(tasks[3], horizon=5, full=True)
+    prediction, geometry, far = report.prediction, report.geometry, report.how_far
+    assert prediction.path.linear.shape == (31,) and prediction.path.steps.shape == (6,)
+    assert (prediction.path.steps[0], prediction.path.steps[5]) == (prediction.icl, prediction.adapted)
+    # Steps of the linear picture, taken one by one.
+    moved, fit = 0.0, np.zeros(len(geometry.residuals))
+    for after in prediction.path.linear:
+        assert after == pytest.approx(prediction.icl + moved, abs=1e-12)
+        left = far.step_size * (geometry.residuals - fit)
+        moved, fit = moved + geometry.coupling @ left, fit + geometry.kernel @ left
+    kept = (1 - far.step_size * geometry.eigenvalues) ** 5
+    assert geometry.response == pytest.approx(1 - kept, abs=1e-12)
+    fitted = fewstep.signal.SignalFit(fewstep.Spectrum(geometry.kernel), geometry.residuals)
+    best = fitted.benchmark(geometry.residuals).response(geometry.eigenvalues)
+    assert geometry.bayes_response == pytest.approx(best, abs=1e-9)
+    brief = model.predict(tasks[3], horizon=5)
+    assert brief.prediction.adapted == prediction.adapted
+    assert brief.prediction.path is brief.geometry.response is brief.geometry.bayes_response is None
+    # Nothing is carried out by a decision or by an update at once.
+    assert model.decide(tasks[3], full=True).prediction.path.steps is None
+    assert model.predict(tasks[3], horizon="gibbs", full=True).prediction.path.steps is None
+
+
 def test_text_is_that_of_the_program(model, tasks):
     import subprocess
 
@@ -248,6 +272,8 @@ def test_a_closed_model_refuses_everything(tasks):
     with Model.load() as model:
         report = model.predict(tasks[0])
         seen = model.observe(tasks[0])
+        decision = fewstep.decide(seen.geometry, horizon=1)
+        update = model.act(tasks[0], decision).update
         kept = model.predict_iter(tasks[:1])
     calls = [
         lambda: model.config,
@@ -258,6 +284,8 @@ def test_a_closed_model_refuses_everything(tasks):
         lambda: model.predict(tasks),
         lambda: model.predict_iter(tasks),
         lambda: model.load_update("nowhere"),
+        lambda: model.act(tasks[0], decision),
+        lambda: model.predict_with(tasks[0], update),
         lambda: model.__enter__(),
         lambda: pickle.dumps(model),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import signal
@@ -49,14 +50,16 @@ def workers() -> list[int]:
     return found
 
 
-def kill_one_worker(out: pathlib.Path, killed: list[int]) -> None:
-    """Kills a worker as soon as some answers are there."""
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        if list(out.glob("*.jsonl")) and workers():
-            killed.append(workers()[0])
+def kill_one_worker(
+    out: pathlib.Path, killed: list[int], alive: list[int], done: threading.Event
+) -> None:
+    """Kills a worker as soon as some answers are there, and counts workers until all is done."""
+    while not done.is_set():
+        found = workers()
+        alive.append(len(found))
+        if found and not killed and list(out.glob("*.jsonl")):
+            killed.append(found[0])
             os.kill(killed[0], signal.SIGKILL)
-            return
         time.sleep(0.01)
 
 
@@ -64,13 +67,24 @@ def kill_one_worker(out: pathlib.Path, killed: list[int]) -> None:
 def test_every_task_is_answered_once_although_a_worker_dies(tmp_path):
     tasks = [task(number) for number in range(48)]
     killed: list[int] = []
-    killer = threading.Thread(target=kill_one_worker, args=(tmp_path, killed))
+    alive: list[int] = []
+    done = threading.Event()
+    killer = threading.Thread(target=kill_one_worker, args=(tmp_path, killed, alive, done))
     killer.start()
-    answers = fewstep.ray.predict(tasks, concurrency=2, batch_size=4, out=tmp_path)
-    killer.join()
+    try:
+        answers = fewstep.ray.predict(tasks, concurrency=2, batch_size=4, out=tmp_path)
+    finally:
+        done.set()
+        killer.join()
     assert killed, "no worker was there to be killed"
+    # One model per process, and no more processes than were asked for.
+    assert max(alive) == 2
     rows = answers.take_all()
     assert sorted(row["id"] for row in rows) == sorted(t["id"] for t in tasks)
+    assert all(row["error"] is None for row in rows)
+    # Nor is a task answered twice in what was written.
+    lines = [json.loads(line) for file in tmp_path.glob("*.jsonl") for line in open(file)]
+    assert sorted(line["id"] for line in lines) == sorted(t["id"] for t in tasks)
     own = fewstep.Model.load("builtin").predict(tasks[3])
     [same] = [row for row in rows if row["id"] == "t3"]
     assert same["adapted"] == own.prediction.adapted

@@ -54,6 +54,24 @@ def test_given_variances_have_their_evidence():
     assert repr(fit) == "SignalFit(signal_variance=0.400, noise_variance=0.900)"
 
 
+def test_the_best_filter_is_the_posterior_mean():
+    features, residuals, _ = prompt(3)
+    kernel = features @ features.T
+    spectrum = fewstep.Spectrum(kernel)
+    fit = SignalFit.at(spectrum, residuals, 0.5, 0.25)
+    best = fit.benchmark(residuals)
+    assert type(best) is fewstep.Benchmark
+    assert (best.signal_variance, best.noise_variance) == (0.5, 0.25)
+    mean = 0.5 * kernel @ np.linalg.solve(0.5 * kernel + 0.25 * np.eye(6), residuals)
+    assert close(best.prompt_fit(spectrum, residuals), mean, many=1e4)
+    # Some noise is left in any case.
+    silent = SignalFit.at(spectrum, residuals, 0.5, 0.0).benchmark(residuals)
+    assert close(silent.noise_variance, 1e-8 * residuals @ residuals / 6, scale=1e-8)
+    explained = features @ np.ones(4) + 0.1 * residuals
+    decision = fewstep.decide(kernel, explained, horizon="bayes-filter")
+    assert decision.update.filter == decision.signal.benchmark(explained)
+
+
 def test_the_bayes_gap_is_a_distance_to_the_posterior_mean():
     features, residuals, query = prompt(2, examples=4, weights=4)
     kernel, coupling = features @ features.T, features @ query
@@ -80,8 +98,12 @@ def test_guises_and_refusals():
     vector = np.array([0.5, -1.0])
     for guise in guises(vector):
         assert SignalFit(spectrum, guise) == SignalFit(spectrum, vector)
+        fit = SignalFit(spectrum, vector)
+        assert fit.benchmark(guise) == fit.benchmark(vector)
     with pytest.raises(errors.SizeMismatch, match="residuals has size 1"):
         SignalFit(spectrum, [1.0])
+    with pytest.raises(errors.NotFinite):
+        SignalFit(spectrum, vector).benchmark([0.0, np.nan])
     with pytest.raises(errors.OutOfRange, match="signal variance is -1"):
         SignalFit.at(spectrum, vector, -1.0, 1.0)
     step = fewstep.StepSize.fraction(0.5, spectrum)

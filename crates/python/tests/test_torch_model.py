@@ -73,6 +73,33 @@ def test_weights_are_restored_when_steps_fail():
     assert bits(model) == before
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
+def test_weights_are_restored_whatever_ends_the_steps(raised):
+    """Ctrl-C in the middle of the steps, when some of them are in the weights already."""
+    model, seen = observed()
+    before, passes = bits(model), []
+
+    def interrupt(*_):
+        passes.append(bits(model) != before)
+        if len(passes) == 3:
+            raise raised
+
+    handle = model.register_forward_pre_hook(interrupt)
+    with pytest.raises(raised):
+        with bridge.adapted(model, bridge.Plan.steps(seen, 0.05, 5)):
+            pytest.fail("the steps end before the block is entered")
+    handle.remove()
+    assert passes == [False, True, True]
+    assert bits(model) == before
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    with pytest.raises(raised):
+        with bridge.adapted(model, bridge.Plan.steps(seen, 0.05, 2)):
+            assert bits(model) != before
+            raise raised
+    assert bits(model) == before
+    assert not any(module._forward_hooks for module in model.modules())
+
+
 def test_only_the_chosen_part_of_a_weight_moves():
     model, seen = observed("gpt2-plain", blocks="value,output@all")
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -40,6 +40,9 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let examples = [factors(0)?, factors(1)?, factors(2)?];
     let block = Block::from_factors("b", &examples, Some(&factors(3)?))?;
     lines_of(lines, "Block.from_factors", &block);
+    let twice = |name| Block::from_factors(name, &examples, Some(&factors(3)?));
+    let layers = Geometry::new(vec![0.5, -0.25, 1.0], vec![twice("first")?, twice("second")?])?;
+    lines_of(lines, "Geometry.from_factors", &layers.total());
     lines_of(lines, "Block.intercept", &Block::intercept(3)?);
     lines_of(lines, "Geometry.sum", &geometry.sum(&[2, 0])?);
     lines_of(lines, "Geometry.total", &geometry.total());

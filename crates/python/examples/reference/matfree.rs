@@ -24,6 +24,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     lines.add("matfree.FactorKernel.apply", apply(&factor, residuals));
     lines.add("matfree.BlockSum.apply", apply(&sum, residuals));
     lines.add("matfree.Shifted.apply", apply(&noisy, residuals));
+    lines.add("matfree.LinearOperator.size", [dense.size() as f64, noisy.size() as f64]);
 
     let stopping = Stopping::default();
     let iterations = stopping.iterations as f64;

@@ -19,6 +19,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let counts = [spectrum.examples(), spectrum.rank(), spectrum.clamped()];
     lines.add("Spectrum counts", counts.map(|count| count as f64));
     lines.add("StepSize.fraction", [StepSize::fraction(0.1, &spectrum)?.get()]);
-    lines.add("StepSize", [StepSize::new(0.03125, &spectrum)?.get()]);
+    let step = StepSize::new(0.03125, &spectrum)?;
+    lines.add("StepSize", [step.get(), step.check(&spectrum)?.get()]);
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Dict, List, Literal, Optional, Type, Union, final, overload
+from typing import Any, Dict, List, Literal, Optional, Tuple, Type, Union, final, overload
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
@@ -213,6 +213,13 @@ class Geometry:
     def from_features(
         cls, features: ArrayLike, residuals: ArrayLike, query: ArrayLike | None = None
     ) -> Geometry: ...
+    @classmethod
+    def from_factors(
+        cls,
+        blocks: Mapping[str, Iterable[tuple[ArrayLike, ArrayLike]]],
+        residuals: ArrayLike,
+        queries: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    ) -> Geometry: ...
     @property
     def residuals(self) -> NDArray[numpy.float64]: ...
     @property
@@ -222,6 +229,7 @@ class Geometry:
     def sum(self, chosen: Iterable[int]) -> Block: ...
     def total(self) -> Block: ...
     def precondition(self, variances: ArrayLike) -> Geometry: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 # rules.rs
 
@@ -453,6 +461,7 @@ class Estimate:
 
 _Path = Union[str, "PathLike[str]"]
 _Task = Union[Task, Mapping[str, Any], str, bytes]
+_Tasks = Union[List[Any], Tuple[Any, ...], Iterator[Any]]
 _Progress = Union[bool, Literal["always"], None]
 _Pair = Union[Mapping[str, Any], Sequence[Any]]
 _Horizons = Union[str, Iterable[int], None]
@@ -499,6 +508,14 @@ class ReportInterval:
     def to_dict(self) -> Dict[str, Any]: ...
 
 @final
+class ReportPath:
+    @property
+    def linear(self) -> NDArray[numpy.float64]: ...
+    @property
+    def steps(self) -> Optional[NDArray[numpy.float64]]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
 class ReportPrediction:
     @property
     def icl(self) -> float: ...
@@ -512,6 +529,8 @@ class ReportPrediction:
     def interval(self) -> Optional[ReportInterval]: ...
     @property
     def target(self) -> Optional[float]: ...
+    @property
+    def path(self) -> Optional[ReportPath]: ...
     def to_dict(self) -> Dict[str, Any]: ...
 
 @final
@@ -604,6 +623,10 @@ class ReportGeometry:
     def residuals(self) -> NDArray[numpy.float64]: ...
     @property
     def eigenvalues(self) -> NDArray[numpy.float64]: ...
+    @property
+    def response(self) -> Optional[NDArray[numpy.float64]]: ...
+    @property
+    def bayes_response(self) -> Optional[NDArray[numpy.float64]]: ...
     @property
     def kernel(self) -> Optional[NDArray[numpy.float64]]: ...
     @property
@@ -737,6 +760,24 @@ class Model:
         progress: _Progress = False,
         threads: Optional[int] = None,
     ) -> Report: ...
+    @overload
+    def decide(
+        self,
+        tasks: _Tasks,
+        *,
+        blocks: Optional[str] = None,
+        select: Optional[str] = None,
+        budget: Optional[int] = None,
+        horizon: Union[str, int, None] = None,
+        horizons: _Horizons = None,
+        step_scale: Optional[float] = None,
+        seed: Optional[int] = 0,
+        full: bool = False,
+        lora_rank: Optional[int] = None,
+        lora_first: Optional[str] = None,
+        progress: _Progress = False,
+        threads: Optional[int] = None,
+    ) -> List[Union[Report, Failure]]: ...
     # A table is answered by a table of its own library, which this package does not require.
     @overload
     def decide(
@@ -775,6 +816,25 @@ class Model:
         progress: _Progress = False,
         threads: Optional[int] = None,
     ) -> Report: ...
+    @overload
+    def predict(
+        self,
+        tasks: _Tasks,
+        *,
+        blocks: Optional[str] = None,
+        select: Optional[str] = None,
+        budget: Optional[int] = None,
+        horizon: Union[str, int, None] = None,
+        horizons: _Horizons = None,
+        step_scale: Optional[float] = None,
+        dynamics: Literal["steps", "linear"] = "steps",
+        seed: Optional[int] = 0,
+        full: bool = False,
+        lora_rank: Optional[int] = None,
+        lora_first: Optional[str] = None,
+        progress: _Progress = False,
+        threads: Optional[int] = None,
+    ) -> List[Union[Report, Failure]]: ...
     @overload
     def predict(
         self,

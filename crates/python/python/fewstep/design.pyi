@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,7 @@ class QueryInformation:
     def total(self) -> float: ...
     def optimal_subspace(self, budget: int) -> Subspace: ...
     def risk(self, subspace: Subspace) -> float: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 @final
 class Subspace:
@@ -49,6 +50,7 @@ class Subspace:
     @property
     def risk(self) -> float: ...
     def directions(self, metric: QueryMetric) -> NDArray[numpy.float64]: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 @final
 class GlobalInformation:

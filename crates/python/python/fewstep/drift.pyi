@@ -30,6 +30,7 @@ class LocalConstants:
         step: float,
         horizon: int,
     ) -> float: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 @final
 class Departure:

@@ -8,14 +8,20 @@ another one. A task that fails becomes a row with its error, and the others go o
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import pathlib
 import tempfile
 from typing import Any, FrozenSet, Iterable, Mapping, Optional, Union
 
-import ray
-import ray.data
+try:
+    import ray
+    import ray.data
+except ImportError as missing:
+    raise ImportError(
+        "fewstep.ray needs Ray Data, which is not installed; pip install 'fewstep[ray]'"
+    ) from missing
 
 import fewstep
 
@@ -134,8 +140,7 @@ class _Worker:
         self._answered = answered
 
     def __call__(self, batch: Any) -> Any:
-        import pandas
-
+        pandas: Any = importlib.import_module("pandas")
         tasks = [_task(row) for row in batch.to_dict("records")]
         keys = [hashlib.sha256(task.encode()).hexdigest()[:32] for task in tasks]
         pairs = [pair for pair in zip(keys, tasks) if pair[0] not in self._answered]

@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from ._native import Spectrum, StepSize
+from ._native import Benchmark, Spectrum, StepSize
 from .evidence import HorizonChoice
 
 @final
@@ -29,6 +29,7 @@ class SignalFit:
     @property
     def edge(self) -> Literal["no-signal", "no-noise"] | None: ...
     def noise_to_signal(self) -> float: ...
+    def benchmark(self, residuals: ArrayLike) -> Benchmark: ...
     def bayes_gap_horizon(
         self,
         spectrum: Spectrum,

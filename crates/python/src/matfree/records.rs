@@ -6,7 +6,7 @@ use crate::risk::Estimate;
 use crate::spectrum::StepSize;
 use fewstep_core::matfree;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 crate::record! {
     /// The solution of a linear system and how well it solves it.
@@ -90,6 +90,11 @@ impl LargestEigenvalue {
     /// A step size as a fraction, over 0 and under 1, of the limit that is certain.
     fn step(&self, py: Python<'_>, fraction: f64) -> PyResult<StepSize> {
         Ok(StepSize(self.0.step(fraction).or_raise(py)?))
+    }
+
+    /// The fields as plain Python values: numbers.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        crate::record::dictionary(slf, &["value", "bound", "upper"])
     }
 
     fn __repr__(&self) -> String {

@@ -211,4 +211,8 @@ impl PacBayes {
         let found = self.0.vanishing_gap(comparator, confidence).or_raise(py)?;
         records::VanishingGap::of(py, &found)
     }
+
+    fn __repr__(&self) -> String {
+        format!("PacBayes({} candidates)", self.0.variances().len())
+    }
 }

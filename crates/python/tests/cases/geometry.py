@@ -24,12 +24,17 @@ def cases():
     rows = features(0, EXAMPLES, 3)
     prior = [[2.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 3.0]]
     factors = lambda index: (features(index, 2, 3), features(index + 1, 2, 2))
+    pairs = [factors(0), factors(1), factors(2)]
+    layers = fewstep.Geometry.from_factors(
+        {"first": pairs, "second": pairs},
+        [0.5, -0.25, 1.0],
+        {"first": factors(3), "second": factors(3)},
+    )
     blocks = {
         "Block.from_features": whole.blocks[1],
         "Block.from_prior": fewstep.Block.from_prior("a", rows, prior, rows[0]),
-        "Block.from_factors": fewstep.Block.from_factors(
-            "b", [factors(0), factors(1), factors(2)], factors(3)
-        ),
+        "Block.from_factors": fewstep.Block.from_factors("b", pairs, factors(3)),
+        "Geometry.from_factors": layers.total(),
         "Block.intercept": fewstep.Block.intercept(3),
         "Geometry.sum": whole.sum([2, 0]),
         "Geometry.total": whole.total(),

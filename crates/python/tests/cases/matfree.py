@@ -30,6 +30,7 @@ def cases():
         "matfree.FactorKernel.apply": factor.apply(residuals),
         "matfree.BlockSum.apply": total @ residuals,
         "matfree.Shifted.apply": noisy @ residuals,
+        "matfree.LinearOperator.size": [dense.size, noisy.size],
         "matfree.Stopping.default": defaults(matfree.conjugate_gradients),
         "matfree.conjugate_gradients.vector": solution.vector,
         "matfree.conjugate_gradients.effort": [solution.iterations, solution.residual],

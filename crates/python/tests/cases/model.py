@@ -28,9 +28,13 @@ def cases():
         "Model.observe.query_prediction": seen.query_prediction,
         "Model.predict.prediction": [prediction.icl, prediction.adapted, prediction.linear],
         "Model.predict.interval": [interval.lower, interval.upper, interval.coverage],
+        "Model.predict.path.linear": prediction.path.linear,
+        "Model.predict.path.steps": prediction.path.steps,
         "Model.predict.evidence": how_far.evidence,
         "Model.predict.posterior": how_far.posterior,
         "Model.predict.left_out_risk": how_far.left_out_risk,
         "Model.predict.eigenvalues": report.geometry.eigenvalues,
+        "Model.predict.response": report.geometry.response,
+        "Model.predict.bayes_response": report.geometry.bayes_response,
         "Model.predict.kernel": report.geometry.kernel,
     }

@@ -14,6 +14,7 @@ def cases():
     fits = {
         "SignalFit": SignalFit(spectrum, inputs.residuals()),
         "SignalFit.at": SignalFit.at(spectrum, inputs.residuals(), 0.3, 0.7),
+        "SignalFit.at silent": SignalFit.at(spectrum, inputs.residuals(), 0.3, 0.0),
     }
     found = {}
     for name, fit in fits.items():
@@ -22,6 +23,12 @@ def cases():
             fit.noise_variance,
             fit.evidence,
             fit.noise_to_signal(),
+        ]
+        best = fit.benchmark(inputs.residuals())
+        found[f"{name}.benchmark"] = [
+            best.signal_variance,
+            best.noise_variance,
+            best.response(2.0),
         ]
         gaps, best = fit.bayes_gap_horizon(spectrum, COUPLING, step, [0, 3, 9])
         found[f"{name}.bayes_gap_horizon gaps"] = gaps

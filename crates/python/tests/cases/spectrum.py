@@ -8,6 +8,7 @@ from . import inputs
 def cases():
     spectrum = fewstep.Spectrum(inputs.kernel())
     residuals = inputs.residuals()
+    step = fewstep.StepSize(0.03125, spectrum)
     return {
         "Spectrum.eigenvalues": spectrum.eigenvalues,
         "Spectrum.largest": spectrum.largest,
@@ -21,5 +22,5 @@ def cases():
         "Spectrum.step_limit": spectrum.step_limit,
         "Spectrum counts": [spectrum.examples, spectrum.rank, spectrum.clamped],
         "StepSize.fraction": float(fewstep.StepSize.fraction(0.1, spectrum)),
-        "StepSize": fewstep.StepSize(0.03125, spectrum).get(),
+        "StepSize": [step.get(), float(step.check(spectrum))],
     }

@@ -1,0 +1,76 @@
+"""The slider walks through T: every figure in which T means something follows, and nothing is asked for."""
+
+from __future__ import annotations
+
+from conftest import CommandLine
+from playwright.sync_api import Page, expect
+from support import TASKS, fragment, number, run
+
+
+def test_the_slider_moves_every_mark_and_asks_for_nothing(
+    page: Page, service: str, command_line: CommandLine
+) -> None:
+    page.goto(service + "/" + fragment(TASKS[3]))
+    run(page)
+    report = command_line.report(TASKS[3])
+    chosen = report["how_far"]["horizon"]
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    slider = page.get_by_role("slider", name="Walk through T")
+    expect(slider).to_have_value(str(chosen))
+
+    def place() -> list[float]:
+        return page.locator("#figure-evidence line.now, #figure-path line.now").evaluate_all(
+            "nodes => nodes.map((node) => Number(node.getAttribute('x1')))"
+        )
+
+    before = place()
+    slider.focus()
+    page.keyboard.press("Home")
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(slider).to_have_value("5")
+    steps, linear = (report["prediction"]["path"][form][5] for form in ("steps", "linear"))
+    expect(page.locator("#walk-value")).to_have_text("T = 5")
+    expect(slider).to_have_attribute(
+        "aria-valuetext", f"T = 5, steps {number(steps)}, linear {number(linear)}"
+    )
+    expect(page.locator("#figure-path .readout")).to_have_text(
+        f"T = 5: steps in the model {number(steps)}; linear picture {number(linear)}"
+    )
+    how_far = report["how_far"]
+    expect(page.locator("#figure-evidence .readout")).to_have_text(
+        f"T = 5: error on examples left out {number(how_far['left_out_risk'][5])}; "
+        f"negative log-evidence, noise profiled {number(how_far['evidence'][5])}; "
+        f"negative log-evidence, noise fixed {number(how_far['evidence_fixed'][5])}; "
+        f"weight {number(how_far['posterior'][5])}"
+    )
+    expect(page.locator('#figure-prediction [data-path="prediction.path.steps[5]"]')).to_have_text(
+        number(steps)
+    )
+    # The sample in the legend stays; the lines in the panels go to the left.
+    after = place()
+    moved = [two - one for one, two in zip(before, after, strict=True)]
+    assert sum(move < 0 for move in moved) == 4 and sum(move == 0 for move in moved) == len(moved) - 4
+    page.keyboard.press("End")
+    expect(slider).to_have_value("30")
+    page.get_by_role("button", name="To the chosen T").click()
+    expect(slider).to_have_value(str(chosen))
+    assert place() == before
+    assert requests == []
+
+
+def test_a_number_of_steps_that_is_no_candidate_is_said_to_be_none(page: Page, service: str) -> None:
+    page.goto(service + "/" + fragment(TASKS[3], {"horizons": "0,1,8"}))
+    run(page)
+    page.get_by_role("slider").fill("5")
+    expect(page.locator("#figure-evidence .readout")).to_have_text("T = 5 is no candidate")
+    expect(page.locator("#figure-path .readout")).to_contain_text("linear picture")
+
+
+def test_one_update_without_steps_can_be_walked_in_the_linear_picture(page: Page, service: str) -> None:
+    page.goto(service + "/" + fragment(TASKS[3], {"horizon": "bayes-filter"}))
+    run(page)
+    page.get_by_role("slider").fill("3")
+    expect(page.locator("#figure-path .readout")).to_contain_text("T = 3: ")
+    expect(page.locator("#figure-evidence .chosen")).to_have_count(0)

@@ -474,7 +474,8 @@ mod tests {
                  "vocab_size": 5}"#,
         )
         .unwrap();
-        let model: Network = Network::new(&config, Parameters::zeros(&config).unwrap()).unwrap();
+        let model: Network =
+            Network::new(&config, Parameters::zeros(&config).unwrap()).unwrap();
         let other = model.clone().with_lora(Lora { rank: 2, ..Lora::default() }).unwrap();
         assert!(Arc::ptr_eq(&model.layers, &other.layers));
         assert!(Arc::ptr_eq(&model.token_embedding, &other.token_embedding));

@@ -160,7 +160,10 @@ pub struct Service {
 
 impl std::fmt::Debug for Service {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Service").field("address", &self.address).finish_non_exhaustive()
+        formatter
+            .debug_struct("Service")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 

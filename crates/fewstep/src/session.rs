@@ -181,11 +181,8 @@ impl Session {
         decision: &Decision,
     ) -> Result<(Observation, Outcome), Error> {
         if decision.update != Choice::None {
-            let done = if self.full {
-                prepared.act(decision)
-            } else {
-                prepared.act_at_once(decision)
-            };
+            let done =
+                if self.full { prepared.act(decision) } else { prepared.act_at_once(decision) };
             return Ok(done?);
         }
         let seen = prepared.into_observation();

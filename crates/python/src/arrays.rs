@@ -59,7 +59,7 @@ fn real<'py>(
 
 /// Whether an object is numpy's own array, not a kind of it that means more than its entries.
 fn is_plain(object: &Bound<'_, PyAny>) -> bool {
-    object.get_type().is(&object.py().get_type::<PyUntypedArray>())
+    object.get_type().is(object.py().get_type::<PyUntypedArray>())
 }
 
 /// An array as f64 in C order, where the processor may read it.

@@ -88,6 +88,7 @@ class Viewed:
         return self._values if dtype is None else self._values.astype(dtype)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_whatever_numpy_can_view_is_taken():
     expected = answer(KERNEL, RESIDUALS)
     for kernel, residuals in [

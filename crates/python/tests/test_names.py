@@ -11,10 +11,10 @@ import fewstep
 
 from . import places, rust
 
-# What numpy and plain arguments are in the place of.
+# What numpy, plain arguments and attributes are in the place of.
 REPLACED = {"Matrix", "IntoMatrix", "Factors", "Observation", "QueryCoupling"}
 REPLACED |= {"Stopping", "EvidenceSettings", "LeftOut"}
-ARGUMENTS = {("Block", "with_query"), ("Block", "with_parameters")}
+ARGUMENTS = {("Block", "with_query"), ("Block", "with_parameters"), ("Block", "query")}
 # A trait that Python subclasses under a shorter name.
 RENAMED = {"LinearOperator": "Operator"}
 
@@ -80,7 +80,7 @@ def test_every_field_of_core_is_here_under_its_name():
 
 
 def test_rules_have_the_fields_of_rust():
-    keywords = list(inspect.signature(fewstep.Rules).parameters)
+    keywords = list(fewstep.Rules().to_dict())
     known = rust.fields(rust.read("crates/core/src/rules.rs"), "Rules")
     assert keywords == known
     asked = list(inspect.signature(fewstep.decide).parameters)

@@ -41,6 +41,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     lines_of(lines, "Mixture", &mixture)?;
     lines.add("Mixture.parts", mixture.parts().iter().map(|(weight, _)| *weight));
     lines.add("GradientDescent.prior_variance", [descent(7).prior_variance(0.5, 0.3)]);
+    lines.add("GradientFlow.time", [GradientFlow::new(0.75)?.time()]);
     lines.add("Benchmark.noise_to_signal", [Benchmark::new(0.7, 0.3)?.noise_to_signal()]);
     Ok(())
 }

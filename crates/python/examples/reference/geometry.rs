@@ -24,6 +24,11 @@ fn lines_of(lines: &mut Lines, name: &str, block: &Block) {
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let geometry = geometry()?;
+    let given = Block::new("c", &inputs::kernel())?
+        .with_query(vec![0.5, -0.25, 0.125, 0.0], 2.0)?
+        .with_parameters(3);
+    lines_of(lines, "Block", &given);
+    lines.add("Block.name", given.name().bytes().map(f64::from));
     lines_of(lines, "Block.from_features", &geometry.blocks()[1]);
     let rows = features(0, EXAMPLES, 3);
     let prior = vec![vec![2.0, 0.5, 0.0], vec![0.5, 1.0, 0.25], vec![0.0, 0.25, 3.0]];

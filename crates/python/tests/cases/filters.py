@@ -27,6 +27,7 @@ def cases():
     found = {
         "Mixture.parts": [weight for weight, _ in mixture.parts],
         "GradientDescent.prior_variance": descent(7).prior_variance(0.5, 0.3),
+        "GradientFlow.time": fewstep.GradientFlow(0.75).time,
         "Benchmark.noise_to_signal": fewstep.Benchmark(0.7, 0.3).noise_to_signal,
     }
     for name, one in filters.items():

@@ -30,7 +30,9 @@ def cases():
         [0.5, -0.25, 1.0],
         {"first": factors(3), "second": factors(3)},
     )
+    given = fewstep.Block("c", inputs.kernel(), [0.5, -0.25, 0.125, 0.0], 2.0, 3)
     blocks = {
+        "Block": given,
         "Block.from_features": whole.blocks[1],
         "Block.from_prior": fewstep.Block.from_prior("a", rows, prior, rows[0]),
         "Block.from_factors": fewstep.Block.from_factors("b", pairs, factors(3)),
@@ -40,7 +42,7 @@ def cases():
         "Geometry.total": whole.total(),
         "Geometry.precondition": whole.precondition([0.3, 1.0, 2.7]).total(),
     }
-    found = {}
+    found = {"Block.name": list(given.name.encode())}
     for name, block in blocks.items():
         found[f"{name}.kernel"] = block.kernel
         found[f"{name} query"] = [*block.coupling, block.query_variance]

@@ -182,20 +182,22 @@ pub fn memory_plan(
     let [forward, adjoint, part] = Rows::of(layout);
     let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(0).min(config.layers);
     let size = number as f64;
-    // What the forward pass lends to the adjoint may need room for more rows there.
-    let beyond = (part.rows - forward.rows).max(0.0);
-    let kept = kept_forward(config, &forward, blocks, lowest)
-        + beyond * (Widths::of(config).stream + config.inner as f64)
-        + first_factors(config, blocks, lora);
+    let kept =
+        kept_forward(config, &forward, blocks, lowest) + first_factors(config, blocks, lora);
     // What is given back serves what comes next: lower layers, then the directions of inputs, then
     // the adjoint, then kernels.
     let below = if lowest > 0 { layers_below(config, &forward) } else { 0.0 };
     let directions = direction_buffers(config, &forward, blocks, lora, size);
-    let adjoints = kept_adjoints(config, &adjoint, blocks, lowest)
-        + adjoint.sequences * Widths::of(config).stream;
+    let stream = Widths::of(config).stream;
+    // What the forward pass lends to the adjoint may need room for more rows there.
+    let beyond = (part.rows - forward.rows).max(0.0) * (stream + config.inner as f64);
+    let adjoints =
+        kept_adjoints(config, &adjoint, blocks, lowest) + beyond + adjoint.sequences * stream;
     let above = adjoint_buffers(config, &part, blocks, lowest);
     let factors = kernel_buffers((config, lora), &forward, &adjoint, blocks);
-    let apart = (adjoints + above.max(factors)) * size + 2.0 * adjoint.rows * BOOKKEEPING;
+    let again = packed_adjoints(config, &adjoint, blocks);
+    let apart =
+        (adjoints + above.max(factors) + again) * size + 2.0 * adjoint.rows * BOOKKEEPING;
     let most = (below * size).max(directions).max(apart);
     let kernels = 3.0 * blocks.len() as f64 * (forward.sequences + 1.0).powi(2);
     // The kernels are in double precision.
@@ -331,6 +333,16 @@ fn kept_adjoints(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: us
 /// What a product of so many rows holds of its right factor a second time: all, unless it is small.
 fn packed(rows: f64, factor: f64) -> f64 {
     if rows <= FEW_ROWS as f64 && factor <= SMALL_FACTOR as f64 { 0.0 } else { factor }
+}
+
+/// The adjoints of whole MLP matrices, which a product of tokens may hold a second time, beside
+/// memory that earlier buffers left: machines differ in whether it does.
+fn packed_adjoints(config: &Config, adjoint: &Rows, blocks: &[BlockId]) -> f64 {
+    let whole = |block: &BlockId| {
+        block.layer() < config.layers.saturating_sub(1)
+            && matches!(block.kind(), BlockKind::MlpUp | BlockKind::MlpGate)
+    };
+    if blocks.iter().any(whole) { adjoint.rows * config.inner as f64 } else { 0.0 }
 }
 
 /// The rows that a sequence has in the last layer for a block whose inputs are mixed first.

@@ -101,10 +101,16 @@ fn check_plan<R: Real>(model: &Network<R>, task: &TokenTask, choice: &str) {
     let (examples, rows) = (task.examples(), layout.rows());
     let what =
         format!("{choice}, {examples} examples, {rows} rows: {most} bytes, planned {plan}");
-    assert!(most <= plan && plan <= most + most / 10, "{what}");
+    // Whether products of tokens hold the adjoints of an MLP matrix a second time depends on the
+    // machine; the plan says that they do.
+    let tokens: usize = task.sequences().iter().map(Vec::len).sum();
+    let again =
+        if choice.contains("mlp-up") { tokens * config.inner * size_of::<R>() } else { 0 };
+    assert!(most <= plan && plan <= most + most / 10 + again as u64, "{what}");
 }
 
-/// The plan is at least what observing holds at once, and at most a tenth more.
+/// The plan is at least what observing holds at once, and at most a tenth more, but for what
+/// depends on the machine.
 ///
 /// One test only: the counters are those of the whole program.
 #[test]

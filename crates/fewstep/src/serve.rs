@@ -227,11 +227,16 @@ impl Service {
         Ok(())
     }
 
+    /// Refuses new work from now on; what is under way goes on.
+    pub fn refuse(&self) {
+        self.shared.draining.store(true, Ordering::SeqCst);
+    }
+
     /// Refuses new work, finishes what is under way, and ends; `false` if that took too long and
     /// something was left.
     pub fn drain(self) -> bool {
+        self.refuse();
         let Self { shared, talking, .. } = self;
-        shared.draining.store(true, Ordering::SeqCst);
         let finished = shared.queue.drained(shared.limits.grace);
         shared.queue.close();
         shared.ended.notify_one();

@@ -63,9 +63,9 @@ def test_numbers_are_those_of_the_engine(name):
                 seen.kernels[name_of], seen.couplings[name_of], seen.query_variances[name_of]
             )
             expected = whole(block["kernel"], block["coupling"], block["query_variance"])
-            # What queries and keys receive is a difference of values that nearly cancel: there
-            # the engine's own promise for single precision holds, and the references say more.
-            allowed = 1e-4 if name_of.startswith(("query", "key")) else 1e-5
+            # What queries and keys receive is a difference of values that nearly cancel, so the
+            # engine's single precision leaves them fewer digits; the references say more.
+            allowed = 3e-5 if name_of.startswith(("query", "key")) else 1e-5
             assert apart(found, expected) < allowed, name_of
         plan = bridge.Plan.steps(seen, report["how_far"]["step_size"], 8)
         with bridge.adapted(model, plan) as result:

@@ -174,6 +174,8 @@ pub(super) fn serve(arguments: &Serve) -> Result<End, Error> {
     note(&format!("listening on http://{}", service.address()));
     // Whoever told has told; a system without signals goes on until it is killed.
     let _ = told.recv();
+    service.refuse();
+    note("finishing what is under way; interrupt again to end at once");
     if !service.drain() {
         note(&format!("what was under way took longer than {grace} s and was left"));
     }
@@ -188,7 +190,6 @@ fn listen() -> mpsc::Receiver<()> {
         if !first.swap(false, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        note("finishing what is under way; interrupt again to end at once");
         let _ = tell.send(());
     });
     if listening.is_err() {

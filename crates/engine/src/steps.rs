@@ -488,7 +488,8 @@ pub fn predict_updated<R: Real>(
     task: &TokenTask,
     update: &Update<R>,
 ) -> Result<Vec<f64>, Error> {
-    finite(Tape::of_update(model, task, update)?.predictions(), 1)
+    let tape = Tape::of_update(model, task.layout()?, task.labels(), update)?;
+    finite(tape.predictions(), 1)
 }
 
 /// What steps would do if predictions were linear in the weights: from the geometry alone.

@@ -204,19 +204,40 @@ impl<'m, R: Real> Tape<'m, R> {
         tape.with_own_firsts(task.examples())
     }
 
-    /// As [`Tape::of_task`] for the updated model: the model as it is, is not run.
-    pub(crate) fn of_update(
+    /// As [`Tape::new`] for the updated model: the model as it is, is not run.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tape::new`], and those of [`Tape::run`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Layout, Network, Parameters, Tape, Update, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// let update = Update::zeros(&model, &choose_blocks("value@all", &config)?)?;
+    /// let tape = Tape::of_update(&model, Layout::plain(&[vec![0, 1, 2]])?, &labels, &update)?;
+    /// assert_eq!((tape.predictions(), tape.passes().forward), ([0.5].as_slice(), 1));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn of_update(
         model: &'m Network<R>,
-        task: &TokenTask,
+        layout: Layout,
+        labels: &Labels,
         update: &Update<R>,
     ) -> Result<Self, Error> {
         let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
         model.check_blocks(&blocks)?;
         update.check(model.config())?;
-        let layout = task.layout()?;
         model.check_layout(&layout)?;
-        model.check_tokens(task.labels().tokens())?;
-        let mut tape = Self::allocate(model, layout, task.labels(), &blocks);
+        model.check_tokens(labels.tokens())?;
+        let mut tape = Self::allocate(model, layout, labels, &blocks);
         tape.own_firsts = update.firsts.clone();
         tape.firsts = update.firsts.clone();
         tape.overlay.set(model, update);

@@ -54,7 +54,7 @@ pub struct Report {
 /// Predictions for the query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Without adapting.
+    /// Without adapting; not a number if only the updated model was asked.
     pub icl: f64,
     /// With the chosen update carried out in the model; `None` if it was not.
     pub adapted: Option<f64>,

@@ -48,28 +48,39 @@ def whole(kernel, coupling, variance):
 
 @pytest.mark.parametrize("name", GPT2 + LLAMA)
 def test_numbers_are_those_of_the_engine(name):
-    """In float64, so that what is apart is the engine's single precision alone."""
+    """In float64, so that what is apart is the engine's single precision alone.
+
+    What queries and keys receive is a difference of values that nearly cancel, and single precision
+    leaves them fewer digits: PyTorch's own differs from its float64 by up to 1.6e-5 on these models.
+    There the engine may be off by twice as much as PyTorch is. In double precision both agree with
+    the references: the bridge to 1e-12, as tested here, the engine to 1e-9 in its own tests.
+    """
     reports = program(name, "--blocks", kinds(name) + "@all", "--horizon", "8")
-    model = load_double(name)
+    model, single = load_double(name), load(name)
+    engine: dict[str, float] = {}
+    pytorch: dict[str, float] = {}
     for task in tasks():
         report = reports[task["id"]]
         seen = bridge.observe(model, tokenizer(name), task, kinds(name) + "@all")
+        rounded = bridge.observe(single, tokenizer(name), task, kinds(name) + "@all")
         assert apart(seen.query_prediction, report["prediction"]["icl"]) < 1e-5
         assert apart(seen.residuals, report["geometry"]["residuals"]) < 1e-5
         assert list(seen.blocks) == [block["name"] for block in report["which"]["blocks"]]
         for block in report["which"]["blocks"]:
-            name_of = block["name"]
-            found = whole(
-                seen.kernels[name_of], seen.couplings[name_of], seen.query_variances[name_of]
+            at, kind = block["name"], block["name"].split(".")[0]
+            exact, other = (
+                whole(each.kernels[at], each.couplings[at], each.query_variances[at])
+                for each in (seen, rounded)
             )
-            expected = whole(block["kernel"], block["coupling"], block["query_variance"])
-            # What queries and keys receive is a difference of values that nearly cancel, so the
-            # engine's single precision leaves them fewer digits; the references say more.
-            allowed = 3e-5 if name_of.startswith(("query", "key")) else 1e-5
-            assert apart(found, expected) < allowed, name_of
+            found = whole(block["kernel"], block["coupling"], block["query_variance"])
+            engine[kind] = max(engine.get(kind, 0.0), apart(found, exact))
+            pytorch[kind] = max(pytorch.get(kind, 0.0), apart(other, exact))
         plan = bridge.Plan.steps(seen, report["how_far"]["step_size"], 8)
         with bridge.adapted(model, plan) as result:
             assert apart(result.prediction, report["prediction"]["adapted"]) < 1e-5
+    for kind, distance in engine.items():
+        cancels = kind in ("query", "key")
+        assert distance < (max(1e-5, 2 * pytorch[kind]) if cancels else 1e-5), (kind, pytorch)
 
 
 @pytest.mark.parametrize("name", GPT2 + LLAMA)

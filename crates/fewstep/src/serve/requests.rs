@@ -137,7 +137,7 @@ impl<'a> Said<'a> {
             "model" => self.model = Some(value.text()?),
             "blocks" => asked.blocks = Some(value.text()?),
             "select" => asked.select = Some(named(&value)?),
-            "budget" => asked.budget = Some(value.whole(0)?),
+            "budget" => asked.budget = Some(value.whole(1)?),
             "horizon" => asked.horizon = Some(horizon(&value)?),
             "horizons" => asked.horizons = Some(horizons(&value)?),
             "step_scale" => asked.step_scale = Some(value.fraction()?),

@@ -89,7 +89,9 @@ fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Err
                 task.query.y.as_deref().and_then(|answer| task.value_of(answer));
             (*report, true)
         }
-        Some(Known::Update(update)) => (session.apply(task, &update)?, true),
+        // To say what the model says without the update, too, would take another pass.
+        Some(Known::Update(update)) if *full => (session.apply(task, &update)?, true),
+        Some(Known::Update(update)) => (session.apply_alone(task, &update)?, true),
         None => (made(shared, session, task, key)?, false),
     };
     let (report, name) = (report.to_json(*full), key.name());

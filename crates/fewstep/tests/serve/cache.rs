@@ -15,13 +15,15 @@ fn predict(service: &Service, task: &Value) -> Answer {
 #[test]
 fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
     let service = Service::start(&[]);
-    let first = predict(&service, &query("a", 7, "4"));
-    let second = predict(&service, &query("b", 7, "6"));
+    let ask = |full: bool, id: &str, x: &str| {
+        service.post("/v1/predict", &with(&query(id, 7, x), &json!({ "full": full })))
+    };
+    let (first, second) = (ask(false, "a", "4"), ask(false, "b", "6"));
     assert!(!first.hit() && second.hit());
     assert_eq!(id(&first), id(&second));
     let (_, answer) = second.report();
     assert_eq!(answer["report"]["which"]["rule"], "adapter");
-    assert_eq!(answer["report"]["passes"], json!({"forward": 2, "backward": 0}));
+    assert_eq!(answer["report"]["passes"], json!({"forward": 1, "backward": 0}));
 
     // The command line, with the update in a file.
     let directory = tempfile::tempdir().unwrap();
@@ -33,11 +35,20 @@ fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
     let input = query("b", 7, "6").to_string();
     let applied =
         run_with_input(&["predict", "-", "--json", "--adapter", &file], input.as_bytes());
-    assert_eq!(second.report().0, printed(&applied).trim_end());
+    // It asks the model as it is, too; so does the service if everything is to be said.
+    let both = printed(&applied);
+    let (missed, full) = (ask(true, "a", "4"), ask(true, "b", "6"));
+    assert!(!missed.hit() && full.hit());
+    assert_eq!(full.report().0, both.trim_end());
+    let mut alone: Value = serde_json::from_str(&both).unwrap();
+    assert!(alone["prediction"]["icl"].is_f64());
+    alone["prediction"]["icl"] = Value::Null;
+    alone["passes"]["forward"] = json!(1);
+    assert_eq!(answer["report"], alone);
 
-    assert_eq!(service.metric("fewstep_adapter_hits_total"), 1);
-    assert_eq!(service.metric("fewstep_adapter_misses_total"), 1);
-    assert_eq!(service.metric("fewstep_adapters"), 1);
+    assert_eq!(service.metric("fewstep_adapter_hits_total"), 2);
+    assert_eq!(service.metric("fewstep_adapter_misses_total"), 2);
+    assert_eq!(service.metric("fewstep_adapters"), 2);
     assert!(service.metric("fewstep_adapter_bytes") > 1000);
 }
 

@@ -30,6 +30,7 @@ const STEPS_PER_EXAMPLE: u64 = 10;
 /// assert_eq!(dropped.risk(Averaging::Plain)?, [26.25]);
 /// assert_eq!(dropped.risk(Averaging::Trimmed)?, [2.5]);
 /// assert_eq!(dropped.risk(Averaging::Median)?, [2.5]);
+/// assert_eq!(dropped.risk(Averaging::Balanced)?, [26.25_f64.sqrt() * 2.5_f64.sqrt()]);
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub enum Averaging {
     Trimmed,
     /// The median.
     Median,
+    /// The geometric mean of the mean and the median: outliers count, but for less.
+    Balanced,
     /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
     /// a constant; the mean if no example is aligned with the query at all.
     QueryWeighted,
@@ -501,9 +504,14 @@ fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
             mean(&squares[1..n - 1])
         }
         Averaging::Plain | Averaging::Trimmed => mean(squares),
-        Averaging::Median => {
+        Averaging::Median | Averaging::Balanced => {
             squares.sort_by(f64::total_cmp);
-            mean(&squares[(n - 1) / 2..=n / 2])
+            let median = mean(&squares[(n - 1) / 2..=n / 2]);
+            match averaging {
+                // A product of the two could leave the range of numbers.
+                Averaging::Balanced => mean(squares).sqrt() * median.sqrt(),
+                _ => median,
+            }
         }
     }
 }

@@ -10,10 +10,11 @@ use fewstep_core::{self as core};
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 
-const AVERAGINGS: [(&str, Averaging); 4] = [
+const AVERAGINGS: [(&str, Averaging); 5] = [
     ("plain", Averaging::Plain),
     ("trimmed", Averaging::Trimmed),
     ("median", Averaging::Median),
+    ("balanced", Averaging::Balanced),
     ("query-weighted", Averaging::QueryWeighted),
 ];
 
@@ -23,7 +24,7 @@ pub(crate) fn averaging(py: Python<'_>, name: &str) -> PyResult<Averaging> {
     let unknown = || core::Error::UnknownName {
         quantity: "kind of average",
         found: name.to_owned(),
-        allowed: "plain, trimmed, median or query-weighted",
+        allowed: "plain, trimmed, median, balanced or query-weighted",
     };
     found.map(|(_, averaging)| *averaging).ok_or_else(unknown).or_raise(py)
 }
@@ -50,9 +51,9 @@ const MOST_ERRORS: usize = 50_000_000;
 /// What every candidate number of steps predicts for each example from the others.
 ///
 /// The query is exchangeable with the examples, so the errors estimate the risk at the query.
-/// `averaging` is "plain", "trimmed" (without the smallest and the largest), "median" or
-/// "query-weighted" (by how much examples are aligned with the query). The coupling is needed for
-/// the last one and for intervals only.
+/// `averaging` is "plain", "trimmed" (without the smallest and the largest), "median", "balanced"
+/// (the geometric mean of "plain" and "median") or "query-weighted" (by how much examples are
+/// aligned with the query). The coupling is needed for the last one and for intervals only.
 #[pyclass(frozen, eq, module = "fewstep.leave_one_out")]
 #[derive(PartialEq)]
 pub(crate) struct LeaveOneOut(leave_one_out::LeaveOneOut);

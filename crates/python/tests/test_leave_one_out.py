@@ -43,6 +43,8 @@ def test_everything_follows_from_steps_without_each_example(seed, horizons):
     assert close(left_out.risk("plain"), squares.mean(axis=1), many=1e3)
     assert close(left_out.risk("trimmed"), squares[:, 1:-1].mean(axis=1), many=1e3)
     assert close(left_out.risk("median"), np.median(squares, axis=1), many=1e3)
+    balanced = np.sqrt(squares.mean(axis=1) * np.median(squares, axis=1))
+    assert close(left_out.risk("balanced"), balanced, many=1e3)
     weights = coupling**2 / np.diag(kernel)
     weighted = (left**2) @ weights / weights.sum()
     assert close(left_out.risk("query-weighted"), weighted, many=1e3)
@@ -88,7 +90,8 @@ def test_what_does_not_fit_is_refused():
         left_out.risk("query-weighted")
     with pytest.raises(errors.NoQuery, match="jackknife"):
         left_out.interval(0, 0.8)
-    with pytest.raises(errors.UnknownName, match="use plain, trimmed, median or query-weighted"):
+    allowed = "use plain, trimmed, median, balanced or query-weighted"
+    with pytest.raises(errors.UnknownName, match=allowed):
         left_out.risk("mean")
     with pytest.raises(errors.OutOfRange, match="gate is -1"):
         left_out.choose("plain", -1.0)

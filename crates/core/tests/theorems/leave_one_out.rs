@@ -4,8 +4,13 @@ use crate::support::*;
 use fewstep_core::leave_one_out::{Averaging, Interval, LeaveOneOut};
 use fewstep_core::{Error, Matrix, Rng, Spectrum, StepSize};
 
-const ALL: [Averaging; 4] =
-    [Averaging::Plain, Averaging::Trimmed, Averaging::Median, Averaging::QueryWeighted];
+const ALL: [Averaging; 5] = [
+    Averaging::Plain,
+    Averaging::Trimmed,
+    Averaging::Median,
+    Averaging::Balanced,
+    Averaging::QueryWeighted,
+];
 
 /// `φᵀθ` for two probes after `horizon` literal gradient steps on all examples but one.
 fn descend(p: &Prompt, dropped: usize, step: f64, horizon: u32) -> (f64, f64) {
@@ -53,7 +58,7 @@ fn design_5_7_predictions_are_descent_without_the_example() {
     });
 }
 
-/// Section 5.7: the four averages of the squared errors, from the errors themselves.
+/// Section 5.7: the five averages of the squared errors, from the errors themselves.
 #[test]
 fn design_5_7_risks_are_averages_of_squared_errors() {
     for_prompts(|p| {
@@ -89,8 +94,9 @@ fn design_5_7_risks_are_averages_of_squared_errors() {
             } else {
                 (squares[n / 2 - 1] + squares[n / 2]) / 2.0
             };
-            let expected = [sum / n as f64, trimmed, median, weighted];
-            for (curve, expected) in curves.iter().zip(expected).take(if still { 3 } else { 4 })
+            let balanced = (sum / n as f64 * median).sqrt();
+            let expected = [sum / n as f64, trimmed, median, balanced, weighted];
+            for (curve, expected) in curves.iter().zip(expected).take(if still { 4 } else { 5 })
             {
                 assert_close(curve[candidate], expected, sum, n);
             }

@@ -18,6 +18,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
             ("plain", Averaging::Plain),
             ("trimmed", Averaging::Trimmed),
             ("median", Averaging::Median),
+            ("balanced", Averaging::Balanced),
             ("query-weighted", Averaging::QueryWeighted),
         ] {
             lines.add(&name(&format!("risk {kind}")), left_out.risk(averaging)?);

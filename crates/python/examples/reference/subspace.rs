@@ -35,6 +35,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         ("plain", Averaging::Plain),
         ("trimmed", Averaging::Trimmed),
         ("median", Averaging::Median),
+        ("balanced", Averaging::Balanced),
         ("query-weighted", Averaging::QueryWeighted),
     ] {
         let steps = LeftOut { step_scale: 0.25, horizons: &horizons, averaging };

@@ -233,7 +233,7 @@ class Geometry:
 
 # rules.rs
 
-_Averaging = Literal["plain", "trimmed", "median", "query-weighted"]
+_Averaging = Literal["plain", "trimmed", "median", "balanced", "query-weighted"]
 _Selection = Literal[
     "all",
     "query-aware",

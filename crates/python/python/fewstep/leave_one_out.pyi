@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._native import StepSize
 from .evidence import HorizonChoice
 
-_Averaging = Literal["plain", "trimmed", "median", "query-weighted"]
+_Averaging = Literal["plain", "trimmed", "median", "balanced", "query-weighted"]
 
 @final
 class Interval:

@@ -18,7 +18,7 @@ def cases():
         name = lambda method: f"LeaveOneOut.{method} {length}"
         found[name("errors")] = left_out.errors
         found[name("candidates")] = left_out.candidates
-        for kind in ("plain", "trimmed", "median", "query-weighted"):
+        for kind in ("plain", "trimmed", "median", "balanced", "query-weighted"):
             found[name(f"risk {kind}")] = left_out.risk(kind)
             choice = left_out.choose(kind, 0.1)
             found[name(f"choose {kind}")] = [choice.horizon, choice.index]

@@ -32,7 +32,7 @@ def cases():
         "subspace.greedy_correction.blocks": greedy.blocks,
         "subspace.greedy_correction.corrections": greedy.corrections,
     }
-    for averaging in ["plain", "trimmed", "median", "query-weighted"]:
+    for averaging in ["plain", "trimmed", "median", "balanced", "query-weighted"]:
         choice = subspace.greedy_left_out(
             given, 3, step_scale=0.25, horizons=range(13), averaging=averaging
         )

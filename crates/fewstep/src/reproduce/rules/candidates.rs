@@ -266,6 +266,7 @@ impl fmt::Display for Rule {
             Averaging::Plain => "plain",
             Averaging::Trimmed => "trimmed",
             Averaging::Median => "median",
+            Averaging::Balanced => "balanced",
             Averaging::QueryWeighted => "weighted by the query",
         };
         match *self {

@@ -68,8 +68,7 @@ fn evidence(criterion: &mut Criterion) {
 
 fn decisions(criterion: &mut Criterion) {
     let geometry = prompt(10, 48);
-    let greedy =
-        Rules { selection: Selection::QueryAware, budget: Some(32), ..Rules::default() };
+    let greedy = Rules { select: Selection::QueryAware, budget: Some(32), ..Rules::default() };
     criterion.bench_function("decide, n = 10, 48 blocks, greedy budget 32", |bencher| {
         bencher.iter(|| decide(black_box(&geometry), &greedy));
     });

@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
         (HorizonRule::Evidence, Selection::All, None),
         (HorizonRule::LeaveOneOut, Selection::QueryAware, Some(2)),
     ] {
-        let rules = Rules { horizon, selection, budget, ..Rules::default() };
+        let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
         let decision = decide(&geometry, &rules)?;
         let names: Vec<&str> =
             decision.which.selected.iter().map(|&b| geometry.blocks()[b].name()).collect();

@@ -315,7 +315,7 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     let total = geometry.total();
     let total_spectrum = Spectrum::of(total.kernel())?;
     let which = choose_blocks(geometry, &total_spectrum, rules)?;
-    let (block, spectrum) = match rules.selection {
+    let (block, spectrum) = match rules.select {
         Selection::All => (total, total_spectrum),
         _ => {
             let block = geometry.sum(&which.selected)?;
@@ -355,7 +355,7 @@ fn choose_blocks(
     };
     let (traces, queries) = subspace::scores(geometry, spectrum, noise_variance)?;
     let budget = rules.budget.unwrap_or(blocks);
-    let selected = match rules.selection {
+    let selected = match rules.select {
         Selection::All => (0..blocks).collect(),
         Selection::TraceTop => subspace::top(&traces, budget)?,
         Selection::TraceBottom => subspace::bottom(&traces, budget)?,
@@ -383,7 +383,7 @@ fn choose_blocks(
         query: queries.as_ref().map(|scores| scores[index]),
     };
     let scores = geometry.blocks().iter().enumerate().map(score).collect();
-    Ok(Which { rule: rules.selection, budget, selected, blocks: scores })
+    Ok(Which { rule: rules.select, budget, selected, blocks: scores })
 }
 
 /// A prompt once its blocks are chosen.

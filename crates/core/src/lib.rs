@@ -23,7 +23,7 @@
 //! let second = Block::from_features("value.5.1", &[vec![0.0], vec![1.0]], Some(&[0.1]))?;
 //! let geometry = Geometry::new(vec![0.9, 0.1], vec![first, second])?;
 //!
-//! let rules = Rules { horizon: HorizonRule::Evidence, selection: Selection::All, ..Rules::default() };
+//! let rules = Rules { horizon: HorizonRule::Evidence, select: Selection::All, ..Rules::default() };
 //! let decision = decide(&geometry, &rules)?;
 //!
 //! // When? The residual sits in the faster of the two modes, so evidence asks for steps.

@@ -164,7 +164,7 @@ impl FromStr for Selection {
 /// | `horizon` | `evidence` | how the number of steps is found | [`HorizonRule`] |
 /// | `horizons` | 0, 1, …, 30 | candidate numbers of steps | ascending, not empty |
 /// | `step_scale` | 0.1 | step size as a fraction of the largest stable one | over 0, under 1 |
-/// | `selection` | `all` | how the blocks are found | [`Selection`] |
+/// | `select` | `all` | how the blocks are found | [`Selection`] |
 /// | `budget` | none | how many blocks; needed by every selection but `all` and `leave-one-out` | 1 to all |
 /// | `selection_horizon` | 8 | steps that `query-aware` looks ahead | any |
 /// | `inverse_temperature` | 1 | how sharply averages follow evidence or left-out errors | over 0 |
@@ -192,7 +192,7 @@ pub struct Rules {
     /// `c`: step size as a fraction of the largest stable one, `ρ = c/λ_max`.
     pub step_scale: f64,
     /// How the blocks are found.
-    pub selection: Selection,
+    pub select: Selection,
     /// `k_budget`: how many blocks to choose.
     pub budget: Option<usize>,
     /// How many steps the greedy rule looks ahead.
@@ -219,7 +219,7 @@ impl Default for Rules {
             horizon: HorizonRule::Evidence,
             horizons: (0..=30).collect(),
             step_scale: 0.1,
-            selection: Selection::All,
+            select: Selection::All,
             budget: None,
             selection_horizon: 8,
             inverse_temperature: 1.0,
@@ -252,7 +252,7 @@ impl Rules {
         check_positive("odds of leaving the model alone", self.leave_alone_odds)?;
         check_fraction("coverage", self.coverage)?;
         check_fraction("confidence", self.confidence)?;
-        match (self.selection, self.budget) {
+        match (self.select, self.budget) {
             (_, Some(budget)) if budget == 0 || budget > blocks => {
                 Err(Error::BudgetOutOfRange { budget, blocks })
             }

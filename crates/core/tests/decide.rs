@@ -64,7 +64,7 @@ fn every_rule_decides() {
     for horizon in HORIZON_RULES {
         for selection in SELECTIONS {
             let budget = (selection != Selection::All).then_some(5);
-            let rules = Rules { horizon, selection, budget, ..Rules::default() };
+            let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
             let decision = decide(&geometry, &rules).unwrap();
             let expected = if budget.is_some() { 5 } else { 12 };
             assert_eq!(decision.which.budget, expected);
@@ -181,7 +181,7 @@ fn averages_by_left_out_errors_are_averages() {
 #[test]
 fn intervals_belong_to_the_chosen_horizon() {
     let horizon = HorizonRule::LeaveOneOut;
-    let rules = Rules { horizon, selection: Selection::LeaveOneOut, ..Rules::default() };
+    let rules = Rules { horizon, select: Selection::LeaveOneOut, ..Rules::default() };
     let asked = |seed| decide(&geometry(seed, 0.01, true), &rules).unwrap();
     let moved = (0..20).find(|&seed| asked(seed).how_far.horizon > 0).unwrap();
     let (decision, residuals) =
@@ -291,7 +291,7 @@ fn nothing_to_do_is_no_error() {
     for horizon in HORIZON_RULES {
         for selection in SELECTIONS {
             let budget = (selection != Selection::All).then_some(2);
-            let rules = Rules { horizon, selection, budget, ..Rules::default() };
+            let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
             for (geometry, reason) in
                 [(&silent, Reason::NothingToCorrect), (&frozen, Reason::NothingMoves)]
             {
@@ -320,7 +320,7 @@ fn rules_that_need_a_query_say_so() {
         }
     }
     for selection in SELECTIONS {
-        let rules = Rules { selection, budget: Some(2), ..Rules::default() };
+        let rules = Rules { select: selection, budget: Some(2), ..Rules::default() };
         let needs = matches!(selection, Selection::QueryAware | Selection::QueryScore);
         assert_eq!(matches!(decide(&geometry, &rules), Err(Error::NoQuery { .. })), needs);
     }
@@ -353,7 +353,7 @@ fn bad_rules_are_refused() {
     }
     for (budget, found) in [(None, 0), (Some(0), 0), (Some(13), 13)] {
         assert_eq!(
-            refuse(Rules { selection: Selection::TraceTop, budget, ..Rules::default() }),
+            refuse(Rules { select: Selection::TraceTop, budget, ..Rules::default() }),
             Error::BudgetOutOfRange { budget: found, blocks: 12 }
         );
     }

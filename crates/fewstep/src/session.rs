@@ -90,7 +90,7 @@ impl Session {
     /// use fewstep_core::{Rules, Selection};
     ///
     /// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
-    /// let rules = Rules { selection: Selection::TraceTop, ..Rules::default() };
+    /// let rules = Rules { select: Selection::TraceTop, ..Rules::default() };
     /// let way = Way { blocks: "value@last1".to_owned(), rules };
     /// assert!(matches!(session.with_way(way), Err(Error::NoBudget { .. })));
     /// # Ok::<(), Error>(())
@@ -107,8 +107,8 @@ impl Session {
         {
             return Err(Error::HorizonTooLarge { found, largest });
         }
-        let (rule, blocks) = (rules.selection.to_string(), self.blocks.len());
-        match (rules.selection, rules.budget) {
+        let (rule, blocks) = (rules.select.to_string(), self.blocks.len());
+        match (rules.select, rules.budget) {
             (Selection::All | Selection::LeaveOneOut, None) => {}
             (_, None) => return Err(Error::NoBudget { rule, blocks }),
             (Selection::All, Some(budget)) => {
@@ -324,8 +324,9 @@ mod tests {
             let way = Way { rules, ..Way::paper(session.model().config()) };
             session.clone().with_way(way).unwrap_err()
         };
-        let select =
-            |selection, budget| refused(Rules { selection, budget, ..Rules::default() });
+        let select = |selection, budget| {
+            refused(Rules { select: selection, budget, ..Rules::default() })
+        };
         let rule = |name: &str| name.to_owned();
 
         let none = Error::NoBudget { rule: rule("query-aware"), blocks };

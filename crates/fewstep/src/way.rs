@@ -102,7 +102,7 @@ impl Asked {
         way.blocks = self.blocks.clone().unwrap_or(way.blocks);
         let rules = &mut way.rules;
         rules.horizon = self.horizon.unwrap_or(rules.horizon);
-        rules.selection = self.select.unwrap_or(rules.selection);
+        rules.select = self.select.unwrap_or(rules.select);
         rules.step_scale = self.step_scale.unwrap_or(rules.step_scale);
         if let Some(Horizons(horizons)) = &self.horizons {
             rules.horizons.clone_from(horizons);
@@ -188,7 +188,7 @@ fn bad(found: &str) -> Error {
 pub(crate) fn usual_rules() -> Rules {
     Rules {
         horizon: HorizonRule::LeaveOneOutAverage,
-        selection: Selection::LeaveOneOut,
+        select: Selection::LeaveOneOut,
         budget: Some(1),
         step_scale: LARGE_STEP,
         ..Rules::default()

@@ -48,7 +48,7 @@ fn answer(line: &[u8]) -> Result<(), Error> {
         let budget = (*selection != Selection::All).then_some(2);
         let horizons = vec![0, 1, 2, 5];
         let (horizon, selection) = (*rule, *selection);
-        let rules = Rules { horizon, horizons, selection, budget, ..Rules::default() };
+        let rules = Rules { horizon, horizons, select: selection, budget, ..Rules::default() };
         let session = Session::new(fewstep::builtin()?, Action::Act)?;
         let way = Way { rules, ..Way::paper(session.model().config()) };
         let session = session.with_way(way)?;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[pyo3(
     signature = (kernel, residuals=None, coupling=None, query_variance=None, **rules),
     text_signature = "(kernel, residuals=None, coupling=None, query_variance=None, *, rules=None, \
-                      horizon='evidence', horizons=None, step_scale=0.1, selection='all', \
+                      horizon='evidence', horizons=None, step_scale=0.1, select='all', \
                       budget=None, selection_horizon=8, inverse_temperature=1.0, \
                       leave_one_out='trimmed', leave_one_out_gate=0.0, leave_alone_odds=5.0, \
                       coverage=0.8, confidence=0.95, seed=0)"

@@ -18,7 +18,7 @@ const FIELDS: [&str; 13] = [
     "horizon",
     "horizons",
     "step_scale",
-    "selection",
+    "select",
     "budget",
     "selection_horizon",
     "inverse_temperature",
@@ -36,7 +36,7 @@ const FIELDS: [&str; 13] = [
 ///     "gibbs", "bayes-gap", "leave-one-out", "leave-one-out-average" or "bayes-filter".
 /// horizons: candidate numbers of steps, ascending; 0 to 30 if None.
 /// step_scale: step size as a fraction of the largest stable one, over 0 and under 1.
-/// selection: how the blocks are found: "all", "query-aware", "query-score", "trace-top",
+/// select: how the blocks are found: "all", "query-aware", "query-score", "trace-top",
 ///     "trace-bottom", "random" or "leave-one-out".
 /// budget: how many blocks; needed by every selection but "all" and "leave-one-out".
 /// selection_horizon: steps that "query-aware" looks ahead.
@@ -58,7 +58,7 @@ impl Rules {
     #[new]
     #[pyo3(
         signature = (**fields),
-        text_signature = "(*, horizon='evidence', horizons=None, step_scale=0.1, selection='all', \
+        text_signature = "(*, horizon='evidence', horizons=None, step_scale=0.1, select='all', \
                           budget=None, selection_horizon=8, inverse_temperature=1.0, \
                           leave_one_out='trimmed', leave_one_out_gate=0.0, leave_alone_odds=5.0, \
                           coverage=0.8, confidence=0.95, seed=0)"
@@ -91,8 +91,8 @@ impl Rules {
 
     /// How the blocks are found.
     #[getter]
-    fn selection(&self) -> String {
-        self.0.selection.to_string()
+    fn select(&self) -> String {
+        self.0.select.to_string()
     }
 
     /// How many blocks to choose.
@@ -199,8 +199,8 @@ fn set(
         "horizons" if value.is_none() => rules.horizons.clone_from(&DEFAULT.horizons),
         "horizons" => rules.horizons = horizons(value, "horizons")?,
         "step_scale" => rules.step_scale = value.extract()?,
-        "selection" => {
-            rules.selection = value.extract::<Cow<'_, str>>()?.parse().or_raise(py)?;
+        "select" => {
+            rules.select = value.extract::<Cow<'_, str>>()?.parse().or_raise(py)?;
         }
         "budget" => rules.budget = value.extract()?,
         "selection_horizon" => rules.selection_horizon = value.extract()?,

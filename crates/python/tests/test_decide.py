@@ -103,7 +103,7 @@ def test_blocks_are_selected_by_position():
         for index in range(6)
     ]
     geometry = Geometry(residuals, blocks)
-    decision = decide(geometry, selection="trace-top", budget=2)
+    decision = decide(geometry, select="trace-top", budget=2)
     inverse = np.linalg.inv(features @ features.T + residuals @ residuals / 6 * np.eye(6))
     traces = [features[:, index] @ inverse @ features[:, index] for index in range(6)]
     couplings = features * query
@@ -115,7 +115,7 @@ def test_blocks_are_selected_by_position():
     assert (which.rule, which.budget) == ("trace-top", 2)
     assert decision.block == geometry.sum(which.selected)
     assert [block.name for block in which.blocks] == [block.name for block in blocks]
-    first, again = (decide(geometry, selection="random", budget=3, seed=5) for _ in range(2))
+    first, again = (decide(geometry, select="random", budget=3, seed=5) for _ in range(2))
     assert first.which.selected == again.which.selected
 
 
@@ -198,7 +198,7 @@ def test_rules_have_the_defaults_of_the_tool():
         "horizon": "evidence",
         "horizons": list(range(31)),
         "step_scale": 0.1,
-        "selection": "all",
+        "select": "all",
         "budget": None,
         "selection_horizon": 8,
         "inverse_temperature": 1.0,
@@ -213,7 +213,7 @@ def test_rules_have_the_defaults_of_the_tool():
         "horizon": "leave-one-out",
         "horizons": [0, 2, 4],
         "step_scale": 0.2,
-        "selection": "trace-bottom",
+        "select": "trace-bottom",
         "budget": 2,
         "selection_horizon": 9,
         "inverse_temperature": 2.0,
@@ -259,11 +259,11 @@ def test_what_cannot_be_decided_is_refused():
     with pytest.raises(errors.UnknownName, match="is no horizon rule; use a number of steps"):
         decide(geometry, horizon="guess")
     with pytest.raises(errors.UnknownName, match="is no selection rule; use all, query-aware"):
-        decide(geometry, selection="best")
+        decide(geometry, select="best")
     with pytest.raises(errors.NoQuery, match="the horizon rule bayes-gap needs a query"):
         decide(geometry, horizon="bayes-gap")
     with pytest.raises(errors.BudgetOutOfRange, match="budget is 0 blocks"):
-        decide(geometry, selection="trace-top")
+        decide(geometry, select="trace-top")
     with pytest.raises(errors.OutOfRange, match="larger than the one before it"):
         decide(geometry, horizons=[3, 1])
     with pytest.raises(errors.Empty, match="candidate horizons is empty"):

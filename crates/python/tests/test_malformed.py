@@ -177,7 +177,7 @@ def by_name(kept: list[object]) -> dict[str, list[object]]:
     names |= dict.fromkeys(["vector", "amounts", "values", "prior", "variances"], vectors)
     names |= {"features": [arrays[0]], "kernel": [arrays[0], *of(fewstep.Geometry)]}
     names |= {"horizon": [0, 3, "gibbs", "bayes-filter", "leave-one-out-average"]}
-    names |= {"selection": ["all", "random", "query-aware"], "leave_one_out": ["median"]}
+    names |= {"select": ["all", "random", "query-aware"], "leave_one_out": ["median"]}
     names |= dict.fromkeys(["horizons", "candidates", "chosen"], [[0, 1, 2], range(4)])
     names |= {"averaging": ["plain", "median", "query-weighted"], "noise": ["profiled", 0.5]}
     names |= {"spectrum": of(fewstep.Spectrum), "step": of(fewstep.StepSize)}

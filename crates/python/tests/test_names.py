@@ -97,7 +97,7 @@ def test_the_names_of_rules_are_those_of_rust():
         assert fewstep.decide(geometry, horizon=name).how_far.rule == name
     for name in selections:
         budget = None if name == "all" else 1
-        assert fewstep.decide(geometry, selection=name, budget=budget).which.rule == name
+        assert fewstep.decide(geometry, select=name, budget=budget).which.rule == name
 
 
 def test_a_decision_has_the_fields_of_rust():
@@ -187,3 +187,10 @@ def test_flags_mean_the_same_here():
         more = {"budget": 1} if keyword == "select" else {}
         more = {"select": "trace-top"} if keyword == "budget" else more
         model.predict(task, **{keyword: value}, **more)
+
+
+def test_rules_about_arrays_are_called_like_those_about_tasks():
+    said = {"select", "budget", "horizon", "horizons", "step_scale", "seed"}
+    for function in (fewstep.Model.predict, fewstep.decide):
+        assert said <= set(inspect.signature(function).parameters), function
+    assert said <= set(fewstep.Rules().to_dict())

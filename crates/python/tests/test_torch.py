@@ -184,7 +184,7 @@ def run_program_on(task, name, *flags):
 def test_decisions_are_carried_out_as_by_the_engine(horizon, select):
     for name in ["gpt2-plain", "llama-plain"]:
         reports = program(name, "--blocks", "value,mlp-up@all", "--horizon", horizon, *select)
-        rules = {"selection": "query-aware", "budget": 3} if select else {}
+        rules = {"select": "query-aware", "budget": 3} if select else {}
         model = load_double(name)
         for task in tasks():
             report = reports[task["id"]]

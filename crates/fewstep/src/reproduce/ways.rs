@@ -50,7 +50,7 @@ pub struct Taken {
 pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
     let usual = Way::usual(config);
     let with = |rules| Way { rules, blocks: usual.blocks.clone() };
-    let all = Rules { selection: Selection::All, budget: None, ..usual.rules.clone() };
+    let all = Rules { select: Selection::All, budget: None, ..usual.rules.clone() };
     // To choose one of many matrices by ten examples is a gamble that moving all of them avoids, and
     // a power of one half is what errors of a normal distribution deserve.
     let balanced = Rules {

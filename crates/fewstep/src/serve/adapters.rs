@@ -57,7 +57,7 @@ impl Written {
     ) -> Self {
         let way = options.asked.way(config);
         let looks_at_query =
-            matches!(way.rules.selection, Selection::QueryAware | Selection::QueryScore)
+            matches!(way.rules.select, Selection::QueryAware | Selection::QueryScore)
                 || way.rules.horizon == HorizonRule::BayesGap;
         let Options { bos, max_tokens_per_example, loo_order, full, .. } = options;
         let prompts = (bos, max_tokens_per_example, loo_order, full);

@@ -32,7 +32,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         let budget = if selection == "all" { None } else { Some(2) };
         let rules = Rules {
             horizon: horizon.parse()?,
-            selection: selection.parse()?,
+            select: selection.parse()?,
             horizons: (0..=12).collect(),
             step_scale: 0.3,
             coverage: 0.6,

@@ -252,7 +252,7 @@ class Rules:
         horizon: str | int = "evidence",
         horizons: Iterable[int] | None = None,
         step_scale: float = 0.1,
-        selection: _Selection = "all",
+        select: _Selection = "all",
         budget: int | None = None,
         selection_horizon: int = 8,
         inverse_temperature: float = 1.0,
@@ -270,7 +270,7 @@ class Rules:
     @property
     def step_scale(self) -> float: ...
     @property
-    def selection(self) -> str: ...
+    def select(self) -> str: ...
     @property
     def budget(self) -> int | None: ...
     @property
@@ -301,7 +301,7 @@ def decide(
     horizon: str | int = "evidence",
     horizons: Iterable[int] | None = None,
     step_scale: float = 0.1,
-    selection: _Selection = "all",
+    select: _Selection = "all",
     budget: int | None = None,
     selection_horizon: int = 8,
     inverse_temperature: float = 1.0,
@@ -323,7 +323,7 @@ def decide(
     horizon: str | int = "evidence",
     horizons: Iterable[int] | None = None,
     step_scale: float = 0.1,
-    selection: _Selection = "all",
+    select: _Selection = "all",
     budget: int | None = None,
     selection_horizon: int = 8,
     inverse_temperature: float = 1.0,

@@ -33,7 +33,7 @@ def cases():
         decision = fewstep.decide(
             geometry(),
             horizon=horizon,
-            selection=selection,
+            select=selection,
             horizons=range(13),
             step_scale=0.3,
             coverage=0.6,

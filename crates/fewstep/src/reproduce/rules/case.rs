@@ -120,7 +120,7 @@ impl Case {
         };
         let Some(adapted) = taken.by(dynamics) else { return Ok(None) };
         // The block is chosen already.
-        let rules = Rules { selection: Selection::All, budget: None, ..usual_rules() };
+        let rules = Rules { select: Selection::All, budget: None, ..usual_rules() };
         let block = taken.seen.block(taken.block.clone())?;
         let geometry = Geometry::new(self.residuals.clone(), vec![block])?;
         let (mut intervals, mut moved, mut deviation) = (vec![], 0.0, 0.0);

@@ -103,7 +103,7 @@ class Decision:
 def decide(observation: Observation, **rules: Any) -> Decision:
     """Decides when, how far and with which blocks to adapt, by the rules of ``fewstep.decide``.
 
-    ``decide(observation, horizon="evidence", selection="query-aware", budget=8)``
+    ``decide(observation, horizon="evidence", select="query-aware", budget=8)``
     """
     return Decision(observation, fewstep.decide(observation.geometry, **rules))
 

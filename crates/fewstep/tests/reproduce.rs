@@ -270,7 +270,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     for part in [
         "Rules, developed",
         "27 rules",
-        "6 whole decisions",
+        "7 whole decisions",
         "The usual decision (one MLP, careful average)",
         "When the usual decision hurts",
         "Abstention",
@@ -284,7 +284,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
         );
     }
     let judged = read(&test, "report.md");
-    assert!(judged.contains("Rules, judged") && judged.contains("2 whole decisions"));
+    assert!(judged.contains("Rules, judged") && judged.contains("3 whole decisions"));
     assert!(
         read(&test.join("figures"), "rules-gains.svg")
             .contains("the best fixed T in hindsight")

@@ -9,7 +9,7 @@ use crate::evidence::{Evidence, HorizonChoice, Noise, best_horizon};
 use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};
 use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
-use crate::leave_one_out::{Interval, LeaveOneOut};
+use crate::leave_one_out::{Answers, Interval, LeaveOneOut};
 use crate::linalg::mean_square;
 use crate::pac_bayes::{Bound, EvidenceFamily, PacBayes, Reference};
 use crate::risk::{self, Benchmark};
@@ -327,7 +327,9 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     let step = StepSize::fraction(rules.step_scale, &spectrum)?;
     let signal = SignalFit::of(&spectrum, residuals)?;
 
-    let prompt = Prompt { residuals, block: &block, spectrum: &spectrum, step, signal };
+    let answers = geometry.answers();
+    let prompt =
+        Prompt { residuals, answers, block: &block, spectrum: &spectrum, step, signal };
     let (update, how_far, gate, interval) = prompt.choose_horizon(rules)?;
     let (gap_icl, gap_adapted) = prompt.gaps(&update)?;
     let adapt = update != Update::None;
@@ -389,6 +391,7 @@ fn choose_blocks(
 /// A prompt once its blocks are chosen.
 struct Prompt<'a> {
     residuals: &'a [f64],
+    answers: Option<&'a Answers>,
     block: &'a Block,
     spectrum: &'a Spectrum,
     step: StepSize,
@@ -544,7 +547,12 @@ impl Prompt<'_> {
     /// Every example, predicted from the others after every candidate number of steps.
     fn left_out(&self, candidates: &[u32]) -> Result<LeaveOneOut, Error> {
         let coupling = self.block.query().map(|query| query.coupling.as_slice());
-        LeaveOneOut::of(self.block.kernel(), self.residuals, self.step, candidates, coupling)
+        let (kernel, residuals) = (self.block.kernel(), self.residuals);
+        let left_out = LeaveOneOut::of(kernel, residuals, self.step, candidates, coupling)?;
+        match self.answers {
+            Some(answers) => left_out.with_answers(residuals, answers),
+            None => Ok(left_out),
+        }
     }
 
     /// The average over horizons, unless nearly all weight is on no step.

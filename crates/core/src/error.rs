@@ -140,6 +140,16 @@ pub enum Error {
         /// What needs the query.
         quantity: &'static str,
     },
+    /// Something that depends on the examples' labels was asked of a geometry that has residuals
+    /// alone.
+    #[error(
+        "{quantity} needs the labels of the examples, but residuals alone were given; add the \
+         answers to the geometry or choose another average of left-out errors"
+    )]
+    NoAnswers {
+        /// What needs the labels.
+        quantity: &'static str,
+    },
     /// A name that stands for no rule.
     #[error("{found:?} is no {quantity}; use {allowed}")]
     UnknownName {

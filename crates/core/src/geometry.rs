@@ -7,6 +7,7 @@
 use crate::error::{
     Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
+use crate::leave_one_out::Answers;
 use crate::linalg::{self, dot, squared_norm};
 use crate::matrix::{IntoMatrix, Matrix};
 
@@ -444,6 +445,7 @@ impl Block {
 pub struct Geometry {
     residuals: Vec<f64>,
     blocks: Vec<Block>,
+    answers: Option<Answers>,
 }
 
 impl Geometry {
@@ -486,7 +488,41 @@ impl Geometry {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::DuplicateBlock { name: pair[0].to_owned() });
         }
-        Ok(Self { residuals, blocks })
+        Ok(Self { residuals, blocks, answers: None })
+    }
+
+    /// The same with what is known of the examples' answers, which rules by left-out errors may
+    /// look at.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SizeMismatch`] unless they are those of as many examples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::Answers;
+    /// use fewstep_core::{Block, Error, Geometry};
+    ///
+    /// let geometry = Geometry::new(vec![0.3], vec![Block::intercept(1)?])?;
+    /// let answers = Answers::new(vec![1], &[0.7], [0.0, 1.0])?;
+    /// assert_eq!(geometry.with_answers(answers.clone())?.answers(), Some(&answers));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_answers(mut self, answers: Answers) -> Result<Self, Error> {
+        check_size("answers", answers.labels().len(), self.examples())?;
+        self.answers = Some(answers);
+        Ok(self)
+    }
+
+    /// What is known of the examples' answers, if it was given.
+    ///
+    /// # Examples
+    ///
+    /// See [`Geometry::with_answers`].
+    #[must_use]
+    pub fn answers(&self) -> Option<&Answers> {
+        self.answers.as_ref()
     }
 
     /// `r`: each example's label minus its leave-one-out prediction.
@@ -606,7 +642,7 @@ impl Geometry {
                 ..scaled
             });
         }
-        Self::new(self.residuals.clone(), blocks)
+        Ok(Self { answers: self.answers.clone(), ..Self::new(self.residuals.clone(), blocks)? })
     }
 }
 

@@ -5,7 +5,10 @@
 //! [`LeaveOneOut`], with the risk of every candidate, the choice among them, and an interval
 //! for the query. It takes linear steps in prompt space; no model runs.
 
-use crate::error::{Error, check_fraction, check_not_negative, check_positive, check_vector};
+use crate::error::{
+    Error, check_finite, check_fraction, check_not_negative, check_positive, check_size,
+    check_vector,
+};
 use crate::evidence::{HorizonChoice, best_horizon};
 use crate::filter::{Filter, GradientDescent};
 use crate::linalg::dot;
@@ -43,9 +46,26 @@ pub enum Averaging {
     Median,
     /// The geometric mean of the mean and the median: outliers count, but for less.
     Balanced,
+    /// As [`Averaging::Balanced`] with every label counting the same, however many examples have
+    /// it, and with predictions cut to the range of the labels, as no model leaves it. Needs
+    /// [`LeaveOneOut::with_answers`].
+    ByLabel,
     /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
     /// a constant; the mean if no example is aligned with the query at all.
     QueryWeighted,
+}
+
+impl std::fmt::Display for Averaging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Trimmed => "trimmed",
+            Self::Median => "median",
+            Self::Balanced => "balanced",
+            Self::ByLabel => "by-label",
+            Self::QueryWeighted => "query-weighted",
+        })
+    }
 }
 
 /// An interval of numbers; its ends may be infinite.
@@ -64,6 +84,98 @@ pub struct Interval {
     pub lower: f64,
     /// The upper end.
     pub upper: f64,
+}
+
+/// What is known of the examples' answers beside the residuals: which are alike, and how far a
+/// prediction can move before it leaves the range of the labels.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::Error;
+/// use fewstep_core::leave_one_out::Answers;
+///
+/// // Predictions 0.25 and 0.5, labels 0 and 1: the first can fall by 0.25 and rise by 0.75.
+/// let answers = Answers::new(vec![0, 1], &[0.25, 0.5], [0.0, 1.0])?;
+/// assert_eq!((answers.room()[0].lower, answers.room()[0].upper), (-0.25, 0.75));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answers {
+    labels: Vec<usize>,
+    room: Vec<Interval>,
+}
+
+impl Answers {
+    /// Which label each example has, what was predicted for it, and the smallest and the largest
+    /// value of a label.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SizeMismatch`] unless there is one label per prediction, [`Error::NotFinite`] for
+    /// numbers that are none, [`Error::OutOfRange`] unless the range has its smaller end first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::Error;
+    /// # use fewstep_core::leave_one_out::Answers;
+    /// assert!(Answers::new(vec![0], &[0.5], [1.0, 0.0]).is_err());
+    /// ```
+    pub fn new(
+        labels: Vec<usize>,
+        predictions: &[f64],
+        [least, most]: [f64; 2],
+    ) -> Result<Self, Error> {
+        check_vector("predictions", predictions, labels.len())?;
+        check_vector("range of the labels", &[least, most], 2)?;
+        if least > most {
+            return Err(Error::OutOfRange {
+                quantity: "largest value of a label",
+                found: most,
+                allowed: "at least the smallest",
+            });
+        }
+        let room = |&prediction: &f64| Interval {
+            lower: least - prediction,
+            upper: most - prediction,
+        };
+        Ok(Self { room: predictions.iter().map(room).collect(), labels })
+    }
+
+    /// Which label each example has; only whether two are the same matters.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::Error;
+    /// # use fewstep_core::leave_one_out::Answers;
+    /// assert_eq!(Answers::new(vec![3], &[0.5], [0.0, 1.0])?.labels(), [3]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn labels(&self) -> &[usize] {
+        &self.labels
+    }
+
+    /// How far each prediction can move down, a negative number, and up.
+    ///
+    /// # Examples
+    ///
+    /// See [`Answers`].
+    #[must_use]
+    pub fn room(&self) -> &[Interval] {
+        &self.room
+    }
+
+    /// Weights of the examples, which sum to 1: the same for every label, divided among its own.
+    fn weights(&self) -> Vec<f64> {
+        let alike = |label: &usize| self.labels.iter().filter(|other| *other == label).count();
+        let shares: Vec<f64> =
+            self.labels.iter().map(|label| 1.0 / alike(label) as f64).collect();
+        let labels: f64 = shares.iter().sum();
+        shares.into_iter().map(|share| share / labels).collect()
+    }
 }
 
 /// What every candidate horizon predicts for each example from the others.
@@ -96,6 +208,15 @@ pub struct LeaveOneOut {
     /// `r_i − r̂_i(T)`: one row per candidate, one column per example.
     errors: Matrix,
     query: Option<Query>,
+    answered: Option<Answered>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Answered {
+    /// As the errors, of predictions cut to the range of the labels.
+    errors: Matrix,
+    /// The same for every label, divided among its examples.
+    weights: Vec<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -164,7 +285,77 @@ impl LeaveOneOut {
             }),
             weights: alignment(kernel, coupling),
         });
-        Ok(Self { candidates: candidates.to_vec(), errors, query })
+        Ok(Self { candidates: candidates.to_vec(), errors, query, answered: None })
+    }
+
+    /// From errors that were found otherwise, such as by steps in a model: one row per candidate,
+    /// one column per example.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without candidates or examples, [`Error::SizeMismatch`] unless there is a
+    /// row for every candidate, [`Error::NotFinite`] for errors that are not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix};
+    ///
+    /// let errors = Matrix::from_rows(&[vec![1.0, 3.0], vec![0.0, 2.0]])?;
+    /// let dropped = LeaveOneOut::from_errors(&[0, 8], errors)?;
+    /// assert_eq!(dropped.risk(Averaging::Plain)?, [5.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn from_errors(candidates: &[u32], errors: Matrix) -> Result<Self, Error> {
+        if candidates.is_empty() || errors.columns() == 0 {
+            return Err(Error::Empty { quantity: "candidate horizons" });
+        }
+        check_size("rows of left-out errors", errors.rows(), candidates.len())?;
+        check_finite("left-out errors", errors.values())?;
+        Ok(Self { candidates: candidates.to_vec(), errors, query: None, answered: None })
+    }
+
+    /// The same, with what is known of the answers, for [`Averaging::ByLabel`].
+    ///
+    /// ```text
+    /// e_i(T) = r_i − min(max(r̂_i(T), lower_i), upper_i)
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SizeMismatch`] unless residuals and answers are those of the same examples, and
+    /// [`Error::NotFinite`] for residuals that are not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::leave_one_out::{Answers, Averaging, LeaveOneOut};
+    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    ///
+    /// // Three copies of one example, predicted as ½, with the labels 1, 1 and 0. Many steps predict
+    /// // ½ for the first two and 1 for the last; each label counts for half.
+    /// let kernel = Matrix::from_rows(&[vec![1.0; 3], vec![1.0; 3], vec![1.0; 3]])?;
+    /// let step = StepSize::new(0.25, &Spectrum::of(&kernel)?)?;
+    /// let residuals = [0.5, 0.5, -0.5];
+    /// let answers = Answers::new(vec![1, 1, 0], &[0.5; 3], [0.0, 1.0])?;
+    /// let dropped = LeaveOneOut::of(&kernel, &residuals, step, &[0, 1000], None)?
+    ///     .with_answers(&residuals, &answers)?;
+    /// let risk = dropped.risk(Averaging::ByLabel)?;
+    /// assert!((risk[0] - 0.25).abs() < 1e-14 && (risk[1] - 0.625).abs() < 1e-14);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_answers(mut self, residuals: &[f64], answers: &Answers) -> Result<Self, Error> {
+        let (candidates, n) = (self.errors.rows(), self.errors.columns());
+        check_vector("residuals", residuals, n)?;
+        check_size("answers", answers.labels.len(), n)?;
+        let errors = Matrix::from_fn(candidates, n, |candidate, example| {
+            let (residual, room) = (residuals[example], answers.room[example]);
+            let predicted = residual - self.errors[(candidate, example)];
+            residual - predicted.max(room.lower).min(room.upper)
+        });
+        self.answered = Some(Answered { errors, weights: answers.weights() });
+        Ok(self)
     }
 
     /// The candidate horizons, in the order of every curve and of the rows of the errors.
@@ -208,7 +399,8 @@ impl LeaveOneOut {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuery`] if weights by the query are asked for and no coupling was given.
+    /// [`Error::NoQuery`] if weights by the query are asked for and no coupling was given,
+    /// [`Error::NoAnswers`] if the labels are to count and are not known.
     ///
     /// # Examples
     ///
@@ -225,11 +417,11 @@ impl LeaveOneOut {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn risk(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
-        let weights = self.weights(averaging)?;
+        let (errors, weights) = self.weighted(averaging)?;
         let mut squares = Vec::new();
         let risk = |candidate| {
             squares.clear();
-            squares.extend(self.errors.row(candidate).iter().map(|error| error * error));
+            squares.extend(errors.row(candidate).iter().map(|error| error * error));
             average(&mut squares, averaging, &weights)
         };
         Ok((0..self.candidates.len()).map(risk).collect())
@@ -273,7 +465,8 @@ impl LeaveOneOut {
         let flat = vec![0.0; risk.len()];
         let shortest = best_horizon(&self.candidates, &flat)?;
         let improvement = risk[shortest.index] - risk[best.index];
-        let error = self.standard_error(shortest.index, best.index, &self.weights(averaging)?);
+        let (errors, weights) = self.weighted(averaging)?;
+        let error = standard_error(errors, (shortest.index, best.index), &weights);
         Ok(if improvement > gate * error { best } else { shortest })
     }
 
@@ -432,28 +625,34 @@ impl LeaveOneOut {
         })
     }
 
-    /// Weights of the examples, which sum to 1.
-    fn weights(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
+    /// The errors that an average is taken of, and weights of the examples, which sum to 1.
+    fn weighted(&self, averaging: Averaging) -> Result<(&Matrix, Vec<f64>), Error> {
         let n = self.errors.columns();
-        match (averaging, &self.query) {
-            (Averaging::QueryWeighted, Some(query)) => Ok(query.weights.clone()),
-            (Averaging::QueryWeighted, None) => {
-                Err(Error::NoQuery { quantity: "a risk weighted by the query" })
+        match averaging {
+            Averaging::QueryWeighted => {
+                let quantity = "a risk weighted by the query";
+                let query = self.query.as_ref().ok_or(Error::NoQuery { quantity })?;
+                Ok((&self.errors, query.weights.clone()))
             }
-            _ => Ok(vec![1.0 / n as f64; n]),
+            Averaging::ByLabel => {
+                let quantity = "a risk by label";
+                let answered = self.answered.as_ref().ok_or(Error::NoAnswers { quantity })?;
+                Ok((&answered.errors, answered.weights.clone()))
+            }
+            _ => Ok((&self.errors, vec![1.0 / n as f64; n])),
         }
     }
+}
 
-    /// Standard error of the weighted mean of the differences of squared errors; 0 for a single
-    /// example, which shows no difference.
-    fn standard_error(&self, from: usize, to: usize, weights: &[f64]) -> f64 {
-        let n = weights.len() as f64;
-        let pairs = self.errors.row(from).iter().zip(self.errors.row(to));
-        let differences: Vec<f64> = pairs.map(|(a, b)| (a - b) * (a + b)).collect();
-        let mean = dot(weights, &differences);
-        let spread = differences.iter().zip(weights).map(|(d, w)| (w * (d - mean)).powi(2));
-        (spread.sum::<f64>() * n / (n - 1.0).max(1.0)).sqrt()
-    }
+/// Standard error of the weighted mean of the differences of squared errors between two rows; 0
+/// for a single example, which shows no difference.
+fn standard_error(errors: &Matrix, (from, to): (usize, usize), weights: &[f64]) -> f64 {
+    let n = weights.len() as f64;
+    let pairs = errors.row(from).iter().zip(errors.row(to));
+    let differences: Vec<f64> = pairs.map(|(a, b)| (a - b) * (a + b)).collect();
+    let mean = dot(weights, &differences);
+    let spread = differences.iter().zip(weights).map(|(d, w)| (w * (d - mean)).powi(2));
+    (spread.sum::<f64>() * n / (n - 1.0).max(1.0)).sqrt()
 }
 
 /// Whether `rank ≥ coverage · (n + 1)`, with rounding in the product forgiven.
@@ -499,6 +698,9 @@ fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
     let mean = |squares: &[f64]| squares.iter().sum::<f64>() / squares.len() as f64;
     match averaging {
         Averaging::QueryWeighted => dot(squares, weights),
+        Averaging::ByLabel => {
+            dot(squares, weights).sqrt() * weighted_median(squares, weights).sqrt()
+        }
         Averaging::Trimmed if n >= 3 => {
             squares.sort_by(f64::total_cmp);
             mean(&squares[1..n - 1])
@@ -514,6 +716,23 @@ fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
             }
         }
     }
+}
+
+/// Where half of all weight is reached; between two values where it is reached exactly.
+fn weighted_median(values: &[f64], weights: &[f64]) -> f64 {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    // Weights are sums of fractions, whose half may be missed by their rounding.
+    let rounding = 4.0 * values.len() as f64 * f64::EPSILON;
+    let reaches = |least: f64| {
+        let mut sum = 0.0;
+        let place = order.iter().find(|&&example| {
+            sum += weights[example];
+            sum > least
+        });
+        values[*place.or(order.last()).expect("a prompt has examples")]
+    };
+    0.5 * reaches(0.5 - rounding) + 0.5 * reaches(0.5 + rounding)
 }
 
 /// What steps on all examples but one predict: one row per example, one column per candidate.

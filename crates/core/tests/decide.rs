@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 #![allow(clippy::float_cmp, reason = "the same computation must give the same bits")]
 
-use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+use fewstep_core::leave_one_out::{Answers, Averaging, LeaveOneOut};
 use fewstep_core::pac_bayes::{EvidenceFamily, PacBayes, Reference};
 use fewstep_core::{
     Block, Decision, Error, Evidence, Filter, Geometry, GradientDescent, HorizonRule, Matrix,
@@ -330,6 +330,44 @@ fn rules_that_need_a_query_say_so() {
         ..Rules::default()
     };
     assert!(matches!(decide(&geometry, &rules), Err(Error::NoQuery { .. })));
+}
+
+/// A rule that counts by label needs the answers, and looks at them: for the number of steps and for
+/// the blocks.
+#[test]
+fn rules_by_label_look_at_the_answers() {
+    let geometry = geometry(4, 0.3, true);
+    let by_label = |horizon, select, geometry: &Geometry| {
+        let leave_one_out = Averaging::ByLabel;
+        decide(geometry, &Rules { horizon, select, leave_one_out, ..Rules::default() })
+    };
+    let cases = [
+        (HorizonRule::LeaveOneOut, Selection::All),
+        (HorizonRule::LeaveOneOutAverage, Selection::All),
+        (HorizonRule::Fixed(3), Selection::LeaveOneOut),
+    ];
+    let n = geometry.examples();
+    let answers = |labels| Answers::new(labels, &vec![0.5; n], [0.0, 1.0]).unwrap();
+    for (horizon, select) in cases {
+        let refused = by_label(horizon, select, &geometry);
+        assert!(matches!(refused, Err(Error::NoAnswers { .. })));
+        let answered = geometry.clone().with_answers(answers(vec![0; n])).unwrap();
+        assert!(by_label(horizon, select, &answered).is_ok());
+        let same = answered.precondition(&vec![1.0; geometry.blocks().len()]).unwrap();
+        assert_eq!(same.answers(), answered.answers());
+    }
+    let risk = |labels| {
+        let answered = geometry.clone().with_answers(answers(labels)).unwrap();
+        by_label(HorizonRule::LeaveOneOutAverage, Selection::All, &answered)
+            .unwrap()
+            .how_far
+            .left_out_risk
+    };
+    let alone = (0..n).map(|example| usize::from(example == 0)).collect();
+    assert_ne!(risk(vec![0; n]), risk(alone));
+    let short = Answers::new(vec![0], &[0.5], [0.0, 1.0]).unwrap();
+    let refused = Error::SizeMismatch { quantity: "answers", found: 1, expected: n };
+    assert_eq!(geometry.with_answers(short), Err(refused));
 }
 
 /// Rules out of range are refused with what was found and what is allowed.

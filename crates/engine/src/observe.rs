@@ -13,6 +13,7 @@ use crate::passes::PassCount;
 use crate::prompt::Prompts;
 use crate::real::Real;
 use crate::tape::Tape;
+use fewstep_core::leave_one_out::Answers;
 use fewstep_core::{Block, Geometry, Matrix};
 
 /// A task in tokens: the leave-one-out prompts, the query's prompt, labels and answers.
@@ -175,6 +176,21 @@ impl TokenTask {
         &self.targets
     }
 
+    /// Which answers are alike, and how far these predictions can move: no prediction leaves the
+    /// range of the labels.
+    fn answers(&self, predictions: &[f64]) -> Result<Answers, Error> {
+        let alike = |target: &f64| {
+            let same = |other: &f64| other.to_bits() == target.to_bits();
+            self.targets.iter().position(same).expect("it is among them")
+        };
+        let values = || self.labels.values().iter().copied();
+        let range = [
+            values().fold(f64::INFINITY, f64::min),
+            values().fold(f64::NEG_INFINITY, f64::max),
+        ];
+        Ok(Answers::new(self.targets.iter().map(alike).collect(), predictions, range)?)
+    }
+
     /// All prompts in one tree. Prompts that were written from a task's text share the examples
     /// that they begin with, and nothing that only reads alike.
     ///
@@ -329,7 +345,8 @@ pub(crate) fn observation<R: Real>(
     }
     let query_prediction = predictions.pop().expect("the query is the last sequence");
     let residuals = task.residuals(&predictions);
-    let geometry = Geometry::new(residuals, geometry)?;
+    let geometry =
+        Geometry::new(residuals, geometry)?.with_answers(task.answers(&predictions)?)?;
     Ok(Observation { geometry, predictions, query_prediction, passes: tape.passes() })
 }
 

@@ -1,8 +1,9 @@
 //! What was computed to observe a task, kept for what comes after: steps, and further queries.
 //!
 //! In: a [`TokenTask`], then steps on some of the blocks, or any number of further prompts that
-//! ask about the same examples. Out: what [`descend`](crate::descend) and
-//! [`observe`](crate::observe) would give. Steps begin with the forward pass that observing took. A
+//! ask about the same examples, of the model as it is or under an update. Out: what
+//! [`descend`](crate::descend), [`observe`](crate::observe) and
+//! [`predict_updated`](crate::predict_updated) would give. Steps begin with the forward pass that observing took. A
 //! further query costs its own tokens forward, its prompt backward, and inner products with what
 //! is kept of the examples.
 
@@ -11,10 +12,11 @@ use crate::error::Error;
 use crate::factors::{KernelForm, couplings, kernels};
 use crate::layout::Layout;
 use crate::network::Network;
-use crate::observe::{Observation, TokenTask, observation};
+use crate::observe::{Observation, TokenTask, finite, observation};
 use crate::real::Real;
 use crate::steps::{Applied, Descent, Steps, filter_on, steps_on};
 use crate::tape::Tape;
+use crate::update::Update;
 use fewstep_core::{Filter, Geometry, Spectrum};
 
 /// A task that was observed, with what its steps and further queries begin with.
@@ -129,9 +131,49 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn descend(self, blocks: &[BlockId], settings: &Steps) -> Result<Descent<R>, Error> {
+        self.descend_with(blocks, settings, |_, _| Ok(()))
+    }
+
+    /// As [`Prepared::descend`] to the bit, and shows the update after `0, 1, …, T` steps to
+    /// `visit`, with how many were taken; before the first step nothing is moved. An error of
+    /// `visit` ends the steps.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::descend`], and those of `visit`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, Steps, TokenTask, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// let prepared = Prepared::new(&model, &task, &blocks)?;
+    /// let mut path = vec![];
+    /// prepared.clone().descend_with(&blocks, &Steps::new(0.1, 2), |steps, update| {
+    ///     path.push((steps, prepared.predict_further(&[vec![0, 1, 4]], update)?[0]));
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(path, [(0, 0.5), (1, 0.5), (2, 0.5)]); // without weights nothing moves
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn descend_with(
+        self,
+        blocks: &[BlockId],
+        settings: &Steps,
+        visit: impl FnMut(usize, &Update<R>) -> Result<(), Error>,
+    ) -> Result<Descent<R>, Error> {
         let scales = settings.scales(blocks)?;
         let (tape, task, _) = self.acting(blocks)?;
-        steps_on(tape, &task, &scales, settings)
+        steps_on(tape, &task, &scales, settings, visit)
     }
 
     /// Applies a filter to the residuals as one update of some of the blocks, as
@@ -224,10 +266,52 @@ impl<'m, R: Real> Prepared<'m, R> {
                     Ok(block.clone().with_query(coupling.to_vec(), variance)?)
                 });
                 let blocks = blocks.collect::<Result<Vec<_>, Error>>()?;
-                let geometry = Geometry::new(known.geometry.residuals().to_vec(), blocks)?;
+                let mut geometry = Geometry::new(known.geometry.residuals().to_vec(), blocks)?;
+                if let Some(answers) = known.geometry.answers() {
+                    geometry = geometry.with_answers(answers.clone())?;
+                }
                 let predictions = known.predictions.clone();
                 Ok(Observation { geometry, predictions, query_prediction, passes })
             })
             .collect()
+    }
+
+    /// The prediction for each of further queries, prompts that show all examples, under an update;
+    /// what these begin with in common goes forward once. Without a change it is what
+    /// [`Prepared::further`] sees of the query, but for rounding.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::further`] for the prompts, those of [`Tape::of_update`] for an update
+    /// that does not fit the model, [`Error::NotFinite`] if a prediction is not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, Update, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// let prepared = Prepared::new(&model, &task, &blocks)?;
+    /// let update = Update::zeros(&model, &blocks)?;
+    /// let found = prepared.predict_further(&[vec![0, 1, 4], vec![0, 1, 3]], &update)?;
+    /// assert_eq!(found, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn predict_further(
+        &self,
+        queries: &[Vec<u32>],
+        update: &Update<R>,
+    ) -> Result<Vec<f64>, Error> {
+        let layout = Layout::shared(queries)?;
+        let tape = Tape::of_update(self.tape.model(), layout, self.task.labels(), update)?;
+        finite(tape.predictions(), 1)
     }
 }

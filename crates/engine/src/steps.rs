@@ -159,16 +159,17 @@ pub fn descend<R: Real>(
     settings: &Steps,
 ) -> Result<Descent<R>, Error> {
     let scales = settings.scales(blocks)?;
-    steps_on(Tape::of_task(model, task, blocks)?, task, &scales, settings)
+    steps_on(Tape::of_task(model, task, blocks)?, task, &scales, settings, |_, _| Ok(()))
 }
 
 /// As [`descend`], on a tape that was run for the blocks; their gradients are multiplied with
-/// `scales`.
+/// `scales`, and `visit` sees the update after `0, 1, …, T` steps.
 pub(crate) fn steps_on<R: Real>(
     tape: Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
     &Steps { horizon, follow, .. }: &Steps,
+    mut visit: impl FnMut(usize, &Update<R>) -> Result<(), Error>,
 ) -> Result<Descent<R>, Error> {
     let mut tape = tape.of_examples();
     let mut descent = Descent {
@@ -181,6 +182,7 @@ pub(crate) fn steps_on<R: Real>(
     };
     let mut scratch = Vec::new();
     let mut residuals = descent.record(task, tape.predictions(), 0)?;
+    visit(0, &descent.update)?;
     for step_index in 0..horizon {
         tape.pull_back(&seeds(&residuals))?;
         let decrease = add_gradient(&tape, scales, &mut descent.update, &mut scratch);
@@ -201,6 +203,7 @@ pub(crate) fn steps_on<R: Real>(
             }
             _ => residuals = descent.record(task, tape.run(&descent.update)?, steps)?,
         }
+        visit(steps, &descent.update)?;
     }
     descent.passes = tape.passes();
     Ok(descent)

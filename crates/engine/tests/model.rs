@@ -256,6 +256,15 @@ fn following_the_query_changes_no_bit() {
                     let (seen, followed) = prepared.clone().act(&decision).unwrap();
                     let (also, once) = prepared.clone().act_at_once(&decision).unwrap();
                     assert_eq!(seen, also);
+                    if let Some(update) = &once.update {
+                        let own = model.read(task).unwrap().sequences().last().cloned();
+                        let found = prepared.predict_further(&[own.unwrap()], update).unwrap();
+                        // Sums over another layout are taken in another order.
+                        let most = task.labels.iter().map(|label| label.value.abs());
+                        let most = most.fold(0.0, f64::max);
+                        let gap = (found[0] - once.adapted).abs();
+                        assert!(gap <= 100.0 * f64::from(f32::EPSILON) * most, "{gap:e}");
+                    }
                     let what = format!("{folder}, {kinds}, {horizon}");
                     let ends = |path: &[f64]| [path[0], path[path.len() - 1]].map(f64::to_bits);
                     assert_eq!(followed.adapted.to_bits(), once.adapted.to_bits(), "{what}");

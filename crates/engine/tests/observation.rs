@@ -209,6 +209,50 @@ fn further_queries_are_observed_as_if_each_were_the_only_one() {
     }
 }
 
+/// Further queries under an update are what observing sees of them if nothing moves, and after every
+/// step what steps predict for their own query.
+#[test]
+fn further_queries_are_predicted_under_an_update() {
+    for family in 0..FAMILIES {
+        let (config, parameters, task) = random_case_of(family, 8);
+        let chosen = all_blocks(&config);
+        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
+        let model: Network<f64> = Network::new(&config, parameters).unwrap();
+        let model = model.with_lora(lora).unwrap();
+        let prepared = Prepared::new(&model, &task, &chosen).unwrap();
+        let own = task.sequences()[task.examples()].clone();
+        let queries = [own, vec![1, 2, 3, 5, 6], vec![7]];
+        let seen = prepared.further(&queries).unwrap();
+        let seen: Vec<f64> = seen.iter().map(|seen| seen.query_prediction).collect();
+        let (steps, mut visits) = (Steps::new(1e-2, 3), vec![]);
+        let visited = prepared.clone().descend_with(&chosen, &steps, |taken, update| {
+            visits.push((taken, prepared.predict_further(&queries, update)?));
+            Ok(())
+        });
+        let visited = visited.unwrap();
+        assert_eq!(visited, prepared.clone().descend(&chosen, &steps).unwrap(), "{family}");
+        let taken: Vec<usize> = visits.iter().map(|(taken, _)| *taken).collect();
+        assert_eq!(taken, [0, 1, 2, 3]);
+        assert_near(&visits[0].1, &seen, 1e-12, "no step");
+        let path: Vec<f64> = visits.iter().map(|(_, found)| found[0]).collect();
+        assert_near(&path, &visited.query_predictions, 1e-12, "its own query");
+        assert!(visits[3].1.iter().zip(&seen).all(|(a, b)| (a - b).abs() > 1e-9), "{family}");
+        // Others are what a task with that query predicts under the last update.
+        for (query, found) in queries.iter().zip(&visits[3].1) {
+            let prompts = task.sequences()[..task.examples()].to_vec();
+            let (labels, targets) = (task.labels().clone(), task.targets().to_vec());
+            let other = TokenTask::new(prompts, query.clone(), labels, targets).unwrap();
+            let all = predict_updated(&model, &other, &visited.update).unwrap();
+            assert_near(&[*found], &all[task.examples()..], 1e-12, "another query");
+        }
+        let refused = prepared.predict_further(&[], &visited.update);
+        assert!(matches!(refused, Err(Error::Empty { .. })));
+        let stop = Error::Empty { quantity: "this test" };
+        let refused = prepared.descend_with(&chosen, &steps, |_, _| Err(stop.clone()));
+        assert_eq!(refused.unwrap_err(), stop);
+    }
+}
+
 /// Everything that steps did but what it cost, as one list.
 fn numbers(descent: &Descent<f64>) -> Vec<f64> {
     let paths = descent.predictions.iter().flatten().chain(&descent.query_predictions);

@@ -332,6 +332,19 @@ pub enum Error {
         /// What was given.
         found: String,
     },
+    /// Prompts cannot be asked about so many queries.
+    #[error(
+        "{found} queries per prompt are asked for; there {}", match most {
+            1 => "can be 1 here: only rules are compared on more".to_owned(),
+            most => format!("may be from 1 to {most}"),
+        }
+    )]
+    BadQueries {
+        /// How many are asked for.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A directory holds results already.
     #[error(
         "{} holds results already; {remedy}",

@@ -8,6 +8,7 @@ mod path;
 
 pub use path::Path;
 
+use fewstep_core::leave_one_out;
 use fewstep_core::{Block, Decision, Filter, HorizonRule, Reason, Rules, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
 use serde::Serialize;
@@ -127,6 +128,15 @@ pub struct HowFar {
     /// The leave-one-out risk at every candidate, if that rule chose; in JSON with `--full`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out_risk: Vec<f64>,
+    /// How left-out errors were averaged, if such a rule chose; in JSON with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub averaging: Option<String>,
+    /// `β`: how sharply an average over steps follows them; in JSON with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inverse_temperature: Option<f64>,
+    /// The odds for leaving the model alone before they speak; in JSON with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leave_alone_odds: Option<f64>,
     /// What is guaranteed about the evidence (not about the query).
     pub pac_bayes: Option<PacBayes>,
 }
@@ -188,6 +198,13 @@ pub struct BlockScore {
 pub struct Geometry {
     /// `r`: what the model leaves on each example when it is held out.
     pub residuals: Vec<f64>,
+    /// Which label each example has, by the first example that has it; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<usize>>,
+    /// How far the prediction for each example can move, down and up, before it leaves the range of
+    /// the labels; with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room: Option<Vec<[f64; 2]>>,
     /// The eigenvalues of the chosen blocks' kernel, largest first.
     pub eigenvalues: Vec<f64>,
     /// `g(λ_i)`: the share of each of these modes that the chosen update fits; with `--full`.
@@ -272,10 +289,13 @@ impl Report {
         if let Some(how_far) = &mut brief.how_far {
             how_far.horizons.clear();
             how_far.left_out_risk.clear();
+            (how_far.averaging, how_far.inverse_temperature) = (None, None);
+            how_far.leave_alone_odds = None;
         }
         if let Some(geometry) = &mut brief.geometry {
             (geometry.kernel, geometry.coupling) = (None, None);
             (geometry.response, geometry.bayes_response) = (None, None);
+            (geometry.labels, geometry.room) = (None, None);
         }
         serde_json::to_string(&brief).expect("every field can be written")
     }
@@ -342,8 +362,12 @@ fn geometry(
     let at_modes = |filter: &dyn Filter| modes.iter().map(|&at| filter.response(at)).collect();
     let fitted = full && decision.when.reason != Reason::NothingToCorrect;
     let bayes = fitted.then(|| decision.signal.benchmark(residuals)).transpose()?;
+    let answers = seen.geometry.answers().filter(|_| full);
+    let ends = |room: &leave_one_out::Interval| [room.lower, room.upper];
     Ok(Geometry {
         residuals: residuals.to_vec(),
+        labels: answers.map(|answers| answers.labels().to_vec()),
+        room: answers.map(|answers| answers.room().iter().map(ends).collect()),
         eigenvalues: modes.to_vec(),
         response: full.then(|| at_modes(&decision.update)),
         bayes_response: bayes.map(|bayes| at_modes(&bayes)),
@@ -355,6 +379,8 @@ fn geometry(
 
 fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
     let from = &decision.how_far;
+    let averages = from.rule == HorizonRule::LeaveOneOutAverage;
+    let left_out = averages || from.rule == HorizonRule::LeaveOneOut;
     HowFar {
         rule: from.rule.to_string(),
         horizon: from.horizon,
@@ -367,6 +393,9 @@ fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
         evidence_fixed: from.evidence_fixed.clone(),
         posterior: from.posterior.clone(),
         left_out_risk: from.left_out_risk.clone(),
+        averaging: left_out.then(|| rules.leave_one_out.to_string()),
+        inverse_temperature: averages.then_some(rules.inverse_temperature),
+        leave_alone_odds: averages.then_some(rules.leave_alone_odds),
         pac_bayes: from.pac_bayes.map(|bound| PacBayes {
             bound: bound.bound,
             slack: bound.slack,

@@ -22,6 +22,7 @@ mod heads;
 mod horizons;
 mod html;
 mod kinds;
+mod left_out_steps;
 mod markdown;
 pub mod measure;
 mod methods;
@@ -44,12 +45,12 @@ pub use kinds::Kind;
 pub use pilot::{PILOT_TASKS, Pilot, SCALES, Trial, USUAL_SCALE};
 pub use plan::{Request, Traces};
 pub use record::{
-    Both, Choice, Failure, Horizons, Line, Method, Path, Record, SeenBlock, Trace,
+    Both, Choice, Failure, Further, Horizons, Line, Method, Path, Record, SeenBlock, Trace,
 };
 pub use report::Findings;
 pub use settings::{
-    BUDGETS, Choices, DataSource, Experiment, FIXED_HORIZON, Kernel, PAPER_LONGEST, Part,
-    RULES_LONGEST, Role, SWEEP_LONGEST, Settings, Shard,
+    BUDGETS, Choices, DataSource, Experiment, FIXED_HORIZON, Kernel, MOST_QUERIES,
+    PAPER_LONGEST, Part, RULES_LONGEST, Role, SWEEP_LONGEST, Settings, Shard,
 };
 pub use store::{Lined, Store, Writer, gather};
-pub use ways::Taken;
+pub use ways::{Taken, TakenFurther};

@@ -154,11 +154,8 @@ fn average(weights: impl Iterator<Item = (u32, f64)>) -> String {
         moved += weight;
         most = if weight > most.1 { (steps, weight) } else { most };
     }
-    format!(
-        "an average with {:.0} % of its weight on steps, most on {} steps",
-        100.0 * moved,
-        most.0
-    )
+    let number = if most.0 == 1 { "1 step".to_owned() } else { format!("{} steps", most.0) };
+    format!("an average with {:.0} % of its weight on steps, most on {number}", 100.0 * moved)
 }
 
 fn where_line(which: &Which) -> String {

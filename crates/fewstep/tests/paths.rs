@@ -40,9 +40,11 @@ fn brief(report: &Value) -> Value {
         }
     };
     remove(&mut brief["prediction"], &["path"]);
+    let settings = ["averaging", "inverse_temperature", "leave_alone_odds"];
     remove(&mut brief["how_far"], &["horizons", "left_out_risk"]);
+    remove(&mut brief["how_far"], &settings);
     remove(&mut brief["which"], &["blocks"]);
-    let geometry = ["response", "bayes_response", "kernel", "coupling"];
+    let geometry = ["response", "bayes_response", "kernel", "coupling", "labels", "room"];
     remove(&mut brief["geometry"], &geometry);
     remove(&mut brief, &["passes"]);
     brief

@@ -96,11 +96,19 @@ fn reports_have_the_fields_that_programs_rely_on() {
         "coupling",
         "eigenvalues",
         "kernel",
+        "labels",
         "query_variance",
         "residuals",
         "response",
+        "room",
     ];
     assert_eq!(keys(&report["geometry"]), geometry);
+    let how_far = &report["how_far"];
+    assert_eq!(
+        (&how_far["averaging"], &how_far["leave_alone_odds"]),
+        (&"by-label".into(), &1.0.into())
+    );
+    assert_eq!(how_far["inverse_temperature"], 0.25);
     assert_eq!(keys(&report["prediction"]["path"]), ["linear"]);
     assert_eq!(keys(&report["which"]), ["blocks", "budget", "rule", "selected"]);
     let block = ["coupling", "kernel", "name", "query", "query_variance", "trace"];

@@ -260,7 +260,7 @@ fn an_interrupt_keeps_what_is_measured_and_says_how_to_go_on() {
 #[test]
 fn rules_are_compared_on_stored_tasks_of_every_kind() {
     let place = Place::new();
-    let flags = ["rules", "--tasks", "3", "--seeds", "2", "--longest", "4"];
+    let flags = ["rules", "--tasks", "1", "--seeds", "2", "--longest", "4"];
     let flags = [&flags[..], &["--kinds", "swap,shift-near"]].concat();
     let (first, test) = (place.at("development"), place.at("test"));
     let output = reproduce(&first, &flags);
@@ -269,14 +269,14 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     let text = printed(&output);
     for part in [
         "Rules, developed",
-        "27 rules",
-        "7 whole decisions",
-        "The usual decision (one MLP, careful average)",
+        "28 rules",
+        "19 whole decisions",
+        "The usual decision (all MLPs, by label)",
         "When the usual decision hurts",
         "Abstention",
         "swap",
         "average by leave-one-out, plain",
-        "decision: one MLP, careful average",
+        "decision: all MLPs, by label",
     ] {
         assert!(
             text.contains(part) || read(&first, "report.md").contains(part),
@@ -284,7 +284,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
         );
     }
     let judged = read(&test, "report.md");
-    assert!(judged.contains("Rules, judged") && judged.contains("3 whole decisions"));
+    assert!(judged.contains("Rules, judged") && judged.contains("2 whole decisions"));
     assert!(
         read(&test.join("figures"), "rules-gains.svg")
             .contains("the best fixed T in hindsight")
@@ -294,7 +294,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
         records(&lines).iter().map(|record| record["trace"].clone()).collect::<Vec<_>>()
     };
     let (developed, judged) = (stored(&first, "development"), stored(&test, "test"));
-    assert_eq!((developed.len(), judged.len()), (3, 3));
+    assert_eq!((developed.len(), judged.len()), (1, 1));
     assert_ne!(developed[0]["residuals"], judged[0]["residuals"], "never the same tasks");
     assert_eq!(developed[0]["steps"].as_array().unwrap().len(), 5);
     assert_eq!(developed[0]["blocks"].as_array().unwrap().len(), 48);
@@ -304,6 +304,40 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     done(&reproduce(&first, &[&flags[..], &["--resume"]].concat()));
     let tables = |text: &str| text.split_once("## Rules").unwrap().1.to_owned();
     assert_eq!(tables(&read(&first, "report.md")), tables(&before));
+}
+
+/// Further queries are more numbers about the same tasks: what was known of these stays, and tasks
+/// are counted once.
+#[test]
+fn prompts_are_asked_about_several_queries() {
+    let place = Place::new();
+    let flags =
+        ["rules", "--tasks", "2", "--longest", "2", "--kinds", "swap", "--split", "test"];
+    let (one, three) = (place.at("one"), place.at("three"));
+    done(&reproduce(&one, &flags));
+    done(&reproduce(&three, &[&flags[..], &["--queries", "3"]].concat()));
+    let name = "rules-swap-test-seed-0.jsonl";
+    let (alone, more) = (records(&read(&one, name)), records(&read(&three, name)));
+    assert_eq!((alone.len(), more.len()), (2, 2));
+    for (alone, more) in alone.iter().zip(more) {
+        let mut trace = more["trace"].clone();
+        let further = trace.as_object_mut().unwrap().remove("further").unwrap();
+        assert_eq!(further.as_array().unwrap().len(), 2);
+        for way in trace["ways"].as_array_mut().unwrap() {
+            let further = way.as_object_mut().unwrap().remove("further").unwrap();
+            assert!(further[1]["prediction"].is_f64());
+        }
+        assert_eq!((trace, &more["target"]), (alone["trace"].clone(), &alone["target"]));
+    }
+    let report = read(&three, "report.md");
+    assert!(report.contains("asked about 3 queries") && report.contains("range of the labels"));
+    assert!(report.contains("| swap | 2 |"), "{report}");
+    assert!(!read(&one, "report.md").contains("asked about"));
+    // A directory with one query per prompt is not gone on with.
+    let resumed = reproduce(&one, &[&flags[..], &["--queries", "3", "--resume"]].concat());
+    assert_eq!(resumed.status.code(), Some(2));
+    let text = said(&resumed);
+    assert!(text.contains("parts.0.choices.queries is 1, and 3 here"), "{text}");
 }
 
 /// Whatever is wrong with a run is said before any work is done.
@@ -325,6 +359,12 @@ fn what_cannot_run_is_refused_at_once() {
     refused(&["digit-shift", "--model", "no such/model/here"], "no such/model/here");
     refused(&["sst2"], "--data");
     refused(&["rules", "--kinds", "swap,sentiment"], "--data");
+    refused(&["rules", "--queries", "0"], "0 is not in 1..=10");
+    refused(&["rules", "--queries", "11"], "11 is not in 1..=10");
+    refused(&["digit-shift", "--queries", "2"], "unexpected argument '--queries'");
+    refused(&["all", "--queries", "2"], "unexpected argument '--queries'");
+    let few = ["rules", "--kinds", "sentiment", "--queries", "7", "--data", &sentences()];
+    refused(&few, "at least 17 for 7 queries per prompt");
     refused(&["rules", "--kinds", "swaps"], "there is no kind of task \"swaps\"");
     refused(&["sst2", "--data", "no such table.tsv"], "cannot read no such table.tsv");
     let bad = place.at("bad.tsv");

@@ -11,9 +11,11 @@ use numpy::{
     Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyUntypedArray,
     PyUntypedArrayMethods,
 };
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyInt;
 
 /// What numpy makes of an object, once it is known to be real numbers along this many axes; what
 /// refuses it says `quantity`.
@@ -120,6 +122,58 @@ fn entries<T: Element + Copy + Into<f64>>(
         }
         _ => Ok(None),
     }
+}
+
+/// More integers than anyone gives; a generator need not end.
+const MOST_INTEGERS: usize = 1_000_000;
+
+/// How integers of a kind are called where they are refused.
+pub(crate) struct Integers {
+    /// One of them.
+    pub(crate) one: &'static str,
+    /// Several of them.
+    pub(crate) many: &'static str,
+    /// The largest that its type holds.
+    pub(crate) largest: u64,
+}
+
+/// Integers of a kind from any iterable: a range, a list, an array.
+pub(crate) fn integers<'py, T: FromPyObjectOwned<'py>>(
+    object: &Bound<'py, PyAny>,
+    quantity: &str,
+    kind: &Integers,
+) -> PyResult<Vec<T>> {
+    let py = object.py();
+    let mut found = Vec::new();
+    let entries = object.try_iter().map_err(|_| {
+        let (given, many) = (type_name(object), kind.many);
+        let message = format!("{quantity} is {given}; give a range or a list of {many}");
+        named(py, "WrongType", message)
+    })?;
+    for entry in entries {
+        if found.len() == MOST_INTEGERS {
+            let message = format!("{quantity} has over {MOST_INTEGERS} entries; give fewer");
+            return Err(named(py, "OutOfRange", message));
+        }
+        let entry = entry?;
+        found.push(entry.extract().map_err(|_| not_of_the_kind(&entry, quantity, kind))?);
+    }
+    Ok(found)
+}
+
+/// Why an entry is none of these integers.
+fn not_of_the_kind(entry: &Bound<'_, PyAny>, quantity: &str, kind: &Integers) -> PyErr {
+    let (py, Integers { one, many, largest }) = (entry.py(), kind);
+    if entry.is_instance_of::<PyInt>() {
+        // A number of any length may stand here.
+        let shown =
+            entry.str().map_or_else(|_| "a long number".to_owned(), |it| it.to_string());
+        let shown: String = shown.chars().take(40).collect();
+        let message = format!("{quantity} holds {shown}; {one} lies between 0 and {largest}");
+        return named(py, "OutOfRange", message);
+    }
+    let message = format!("{quantity} holds {}; {many} are integers", type_name(entry));
+    named(py, "WrongType", message)
 }
 
 /// A matrix.

@@ -1,58 +1,25 @@
 //! The evidence that residuals give each number of steps: `fewstep.evidence`.
 
-use crate::arrays::{array, numbers, type_name, vector};
+use crate::arrays::{Integers, array, integers, numbers, type_name, vector};
 use crate::errors::{OrRaise, named};
 use crate::record;
 use crate::spectrum::{Spectrum, StepSize};
 use fewstep_core::{self as core, Noise};
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::PyString;
 
 /// The curve up to this horizon takes eighty megabytes.
 const LONGEST: u32 = 10_000_000;
 
-/// More candidates than anyone compares; a generator need not end.
-const MOST_CANDIDATES: usize = 1_000_000;
-
 /// Numbers of steps from any iterable of integers: a range, a list, an array.
 pub(crate) fn horizons(object: &Bound<'_, PyAny>, quantity: &str) -> PyResult<Vec<u32>> {
-    let py = object.py();
-    let mut found = Vec::new();
-    let entries = object.try_iter().map_err(|_| {
-        let message = format!(
-            "{quantity} is {}; give a range or a list of numbers of steps",
-            type_name(object)
-        );
-        named(py, "WrongType", message)
-    })?;
-    for entry in entries {
-        if found.len() == MOST_CANDIDATES {
-            let message = format!("{quantity} has over {MOST_CANDIDATES} entries; give fewer");
-            return Err(named(py, "OutOfRange", message));
-        }
-        let entry = entry?;
-        found.push(entry.extract().map_err(|_| not_a_horizon(&entry, quantity))?);
-    }
-    Ok(found)
+    integers(object, quantity, &STEPS)
 }
 
-/// Why an entry is no number of steps.
-fn not_a_horizon(entry: &Bound<'_, PyAny>, quantity: &str) -> PyErr {
-    let (py, largest) = (entry.py(), u32::MAX);
-    if entry.is_instance_of::<PyInt>() {
-        // A number of any length may stand here.
-        let shown =
-            entry.str().map_or_else(|_| "a long number".to_owned(), |it| it.to_string());
-        let shown: String = shown.chars().take(40).collect();
-        let message =
-            format!("{quantity} holds {shown}; a number of steps lies between 0 and {largest}");
-        return named(py, "OutOfRange", message);
-    }
-    let message =
-        format!("{quantity} holds {}; numbers of steps are integers", type_name(entry));
-    named(py, "WrongType", message)
-}
+/// What a number of steps is called, and the largest one.
+const STEPS: Integers =
+    Integers { one: "a number of steps", many: "numbers of steps", largest: u32::MAX as u64 };
 
 /// What the noise variance is: "profiled", "plug-in", or a number over 0.
 pub(crate) fn noise(object: &Bound<'_, PyAny>) -> PyResult<Noise> {

@@ -2,6 +2,7 @@
 
 use crate::arrays::{array, matrix, numbers, table, type_name};
 use crate::errors::{OrRaise, named};
+use crate::leave_one_out::Answers;
 use fewstep_core::{self as core, Factors};
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
@@ -218,7 +219,8 @@ fn check_names(blocks: &Bound<'_, PyMapping>, queries: &Bound<'_, PyMapping>) ->
 /// Everything about a prompt that a decision needs: for each example the residual that the model
 /// leaves when the example is held out, and the blocks of weights that may be updated.
 ///
-/// Either all blocks have a query or none has; their names differ.
+/// Either all blocks have a query or none has; their names differ. `with_answers` adds what is known
+/// of the examples' answers, which rules by left-out errors may look at.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
 pub(crate) struct Geometry(pub(crate) core::Geometry);
@@ -330,6 +332,17 @@ impl Geometry {
         self.0.examples()
     }
 
+    /// What is known of the examples' answers, if it was given.
+    #[getter]
+    fn answers(&self) -> Option<Answers> {
+        self.0.answers().cloned().map(Answers)
+    }
+
+    /// The same with what is known of the examples' answers.
+    fn with_answers(&self, py: Python<'_>, answers: &Answers) -> PyResult<Self> {
+        Ok(Self(self.0.clone().with_answers(answers.0.clone()).or_raise(py)?))
+    }
+
     /// The chosen blocks together, as one block; blocks are named by their positions.
     fn sum(&self, chosen: &Bound<'_, PyAny>) -> PyResult<Block> {
         let py = chosen.py();
@@ -357,7 +370,7 @@ impl Geometry {
 
     /// The fields as plain Python values: numbers, lists, dictionaries.
     fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        crate::record::dictionary(slf, &["residuals", "blocks"])
+        crate::record::dictionary(slf, &["residuals", "blocks", "answers"])
     }
 
     fn __repr__(&self) -> String {

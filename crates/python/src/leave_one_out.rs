@@ -1,6 +1,6 @@
 //! Numbers of steps judged by the examples themselves: `fewstep.leave_one_out`.
 
-use crate::arrays::{array, matrix, numbers, table};
+use crate::arrays::{Integers, array, integers, matrix, numbers, table};
 use crate::errors::{OrRaise, named};
 use crate::evidence::{HorizonChoice, horizons};
 use crate::record;
@@ -9,12 +9,15 @@ use fewstep_core::leave_one_out::{self, Averaging};
 use fewstep_core::{self as core};
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyType};
+use std::collections::BTreeSet;
 
-const AVERAGINGS: [(&str, Averaging); 5] = [
+const AVERAGINGS: [(&str, Averaging); 6] = [
     ("plain", Averaging::Plain),
     ("trimmed", Averaging::Trimmed),
     ("median", Averaging::Median),
     ("balanced", Averaging::Balanced),
+    ("by-label", Averaging::ByLabel),
     ("query-weighted", Averaging::QueryWeighted),
 ];
 
@@ -24,7 +27,7 @@ pub(crate) fn averaging(py: Python<'_>, name: &str) -> PyResult<Averaging> {
     let unknown = || core::Error::UnknownName {
         quantity: "kind of average",
         found: name.to_owned(),
-        allowed: "plain, trimmed, median, balanced or query-weighted",
+        allowed: "plain, trimmed, median, balanced, by-label or query-weighted",
     };
     found.map(|(_, averaging)| *averaging).ok_or_else(unknown).or_raise(py)
 }
@@ -45,6 +48,63 @@ record! {
     }
 }
 
+/// What a label is called, and the largest one.
+const LABELS: Integers =
+    Integers { one: "a label", many: "labels", largest: usize::MAX as u64 };
+
+/// What is known of the examples' answers beside the residuals: which are alike, and how far a
+/// prediction can move before it leaves the range of the labels.
+///
+/// `labels` says which label each example has, as an integer from 0 on of which only matters
+/// whether two are the same; `predictions` what was predicted for each; `range` is the pair of the
+/// smallest and the largest value of a label.
+#[pyclass(frozen, eq, module = "fewstep.leave_one_out")]
+#[derive(PartialEq)]
+pub(crate) struct Answers(pub(crate) leave_one_out::Answers);
+
+#[pymethods]
+impl Answers {
+    #[new]
+    fn new(
+        labels: &Bound<'_, PyAny>,
+        predictions: &Bound<'_, PyAny>,
+        range: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let py = labels.py();
+        let labels = integers(labels, "labels", &LABELS)?;
+        let predictions = numbers(predictions, "predictions")?;
+        let quantity = "range of the labels";
+        let ends = numbers(range, quantity)?;
+        let range = <[f64; 2]>::try_from(ends.as_slice()).map_err(|_| {
+            core::Error::SizeMismatch { quantity, found: ends.len(), expected: 2 }
+        });
+        let found = leave_one_out::Answers::new(labels, &predictions, range.or_raise(py)?);
+        Ok(Self(found.or_raise(py)?))
+    }
+
+    /// Which label each example has; only whether two are the same matters.
+    #[getter]
+    fn labels(&self) -> Vec<usize> {
+        self.0.labels().to_vec()
+    }
+
+    /// How far each prediction can move down, a negative number, and up.
+    #[getter]
+    fn room(&self, py: Python<'_>) -> PyResult<Vec<Interval>> {
+        self.0.room().iter().map(|room| Interval::of(py, room)).collect()
+    }
+
+    /// The fields as plain Python values: numbers, lists, dictionaries.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        record::dictionary(slf, &["labels", "room"])
+    }
+
+    fn __repr__(&self) -> String {
+        let labels: BTreeSet<_> = self.0.labels().iter().collect();
+        format!("Answers({} examples, {} labels)", self.0.labels().len(), labels.len())
+    }
+}
+
 /// So many errors take four hundred megabytes.
 const MOST_ERRORS: usize = 50_000_000;
 
@@ -52,8 +112,10 @@ const MOST_ERRORS: usize = 50_000_000;
 ///
 /// The query is exchangeable with the examples, so the errors estimate the risk at the query.
 /// `averaging` is "plain", "trimmed" (without the smallest and the largest), "median", "balanced"
-/// (the geometric mean of "plain" and "median") or "query-weighted" (by how much examples are
-/// aligned with the query). The coupling is needed for the last one and for intervals only.
+/// (the geometric mean of "plain" and "median"), "by-label" (as "balanced", every label counting the
+/// same and predictions cut to the range of the labels) or "query-weighted" (by how much examples
+/// are aligned with the query). The coupling is needed for the last one and for intervals only,
+/// `with_answers` for "by-label" only.
 #[pyclass(frozen, eq, module = "fewstep.leave_one_out")]
 #[derive(PartialEq)]
 pub(crate) struct LeaveOneOut(leave_one_out::LeaveOneOut);
@@ -87,6 +149,29 @@ impl LeaveOneOut {
             let coupling = coupling.as_deref();
             leave_one_out::LeaveOneOut::of(&kernel, &residuals, step, &candidates, coupling)
         });
+        Ok(Self(found.or_raise(py)?))
+    }
+
+    /// From errors that were found otherwise, such as by steps in a model: one row per candidate, one
+    /// column per example.
+    #[classmethod]
+    fn from_errors(
+        class: &Bound<'_, PyType>,
+        candidates: &Bound<'_, PyAny>,
+        errors: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let candidates = horizons(candidates, "candidates")?;
+        let errors = matrix(errors, "left-out errors")?;
+        let found = leave_one_out::LeaveOneOut::from_errors(&candidates, errors);
+        Ok(Self(found.or_raise(class.py())?))
+    }
+
+    /// The same, with what is known of the answers, for "by-label"; the residuals are those that it
+    /// was made of.
+    fn with_answers(&self, residuals: &Bound<'_, PyAny>, answers: &Answers) -> PyResult<Self> {
+        let py = residuals.py();
+        let residuals = numbers(residuals, "residuals")?;
+        let found = py.detach(|| self.0.clone().with_answers(&residuals, &answers.0));
         Ok(Self(found.or_raise(py)?))
     }
 
@@ -166,5 +251,6 @@ impl LeaveOneOut {
 pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = crate::submodule(parent, "leave_one_out")?;
     module.add_class::<LeaveOneOut>()?;
+    module.add_class::<Answers>()?;
     module.add_class::<Interval>()
 }

@@ -131,6 +131,12 @@ record! {
         posterior: Py<PyAny> = part.posterior.as_slice(),
         /// The leave-one-out risk at every candidate, if that rule chose.
         left_out_risk: Py<PyAny> = part.left_out_risk.as_slice(),
+        /// How left-out errors were averaged, if such a rule chose.
+        averaging: Option<String> = part.averaging.clone(),
+        /// How sharply an average over steps follows them, if it was chosen.
+        inverse_temperature: Option<f64> = part.inverse_temperature,
+        /// The odds for leaving the model alone before they speak, if an average was chosen.
+        leave_alone_odds: Option<f64> = part.leave_alone_odds,
         /// What is guaranteed about the evidence, not about the query.
         pac_bayes: Option<Py<ReportPacBayes>> = part.pac_bayes,
     }
@@ -203,6 +209,12 @@ record! {
     ReportGeometry from part: report::Geometry {
         /// What the model leaves on each example when it is held out.
         residuals: Py<PyAny> = part.residuals.as_slice(),
+        /// Which label each example has, by the first example that has it, if matrices were asked
+        /// for.
+        labels: Option<Vec<usize>> = part.labels.clone(),
+        /// How far the prediction for each example can move, down and up, before it leaves the
+        /// range of the labels, if matrices were asked for.
+        room: Option<Vec<[f64; 2]>> = part.room.clone(),
         /// The eigenvalues of the chosen blocks' kernel, largest first.
         eigenvalues: Py<PyAny> = part.eigenvalues.as_slice(),
         /// The share of each of these modes that the chosen update fits, if matrices were asked

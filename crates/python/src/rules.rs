@@ -41,8 +41,8 @@ const FIELDS: [&str; 13] = [
 /// budget: how many blocks; needed by every selection but "all" and "leave-one-out".
 /// selection_horizon: steps that "query-aware" looks ahead.
 /// inverse_temperature: how sharply averages follow evidence or left-out errors.
-/// leave_one_out: how left-out errors are averaged: "plain", "trimmed", "median", "balanced" or
-///     "query-weighted".
+/// leave_one_out: how left-out errors are averaged: "plain", "trimmed", "median", "balanced",
+///     "by-label" (which needs a geometry with answers) or "query-weighted".
 /// leave_one_out_gate: standard errors by which adapting must win on left-out examples.
 /// leave_alone_odds: how many times as likely as all steps together it is, before anything is
 ///     seen, that no step is best; for "leave-one-out-average".

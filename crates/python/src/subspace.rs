@@ -125,9 +125,9 @@ fn greedy_correction(
 ///     b = argmin_b min_T risk(T; K_cur + K^(b)),   ρ = c/λ_max(K_cur + K^(b))
 ///
 /// `step_scale` is c, `horizons` are candidate numbers of steps, ascending, and `averaging` says
-/// how left-out errors are averaged: "plain", "trimmed", "median", "balanced" or
-/// "query-weighted". Beyond the paper, whose rules look at how far a block moves the query and not
-/// at whether that is right.
+/// how left-out errors are averaged: "plain", "trimmed", "median", "balanced", "by-label"
+/// (which needs a geometry with answers) or "query-weighted". Beyond the paper, whose rules look at
+/// how far a block moves the query and not at whether that is right.
 #[pyfunction]
 #[pyo3(signature = (geometry, budget, *, step_scale, horizons, averaging))]
 fn greedy_left_out(

@@ -10,6 +10,7 @@ import pytest
 
 import fewstep
 from fewstep import Block, Geometry, Rules, decide, errors
+from fewstep.leave_one_out import Answers
 
 from .prompts import close, guises, prompt
 
@@ -94,6 +95,28 @@ def test_every_horizon_rule_gives_its_kind_of_update():
     decision = decide(geometry, horizon="leave-one-out", coverage=0.5)
     assert len(decision.how_far.left_out_risk) == 31
     assert decision.query.interval.lower < decision.query.interval.upper
+
+
+def test_left_out_errors_may_count_by_label():
+    # Three copies of one example, predicted as 1/2, with the labels 1, 1 and 0: steps help the two
+    # and harm the one, which count the same.
+    geometry = Geometry.from_kernel(np.ones((3, 3)), [0.5, 0.5, -0.5])
+    answered = geometry.with_answers(Answers([1, 1, 0], [0.5] * 3, (0.0, 1.0)))
+    rules = {"horizon": "leave-one-out", "horizons": [0, 1000], "leave_one_out": "by-label"}
+    decision = decide(answered, **rules)
+    assert close(decision.how_far.left_out_risk, [0.25, 0.625])
+    assert not decision.when.adapt
+    assert decide(answered, rules=Rules(**rules)).to_dict() == decision.to_dict()
+    assert Rules(**rules).leave_one_out == "by-label"
+    # With blocks chosen by the same errors.
+    assert decide(answered, select="leave-one-out", **rules).which.selected == [0]
+    for select in ("all", "leave-one-out"):
+        with pytest.raises(errors.NoAnswers, match="a risk by label needs the labels"):
+            decide(geometry, select=select, **rules)
+    # Who does not ask for it need not know them.
+    for other in ("plain", "trimmed", "median", "balanced"):
+        found = decide(geometry, **{**rules, "leave_one_out": other})
+        assert found.to_dict() == decide(answered, **{**rules, "leave_one_out": other}).to_dict()
 
 
 def test_blocks_are_selected_by_position():

@@ -7,6 +7,7 @@ import pytest
 
 import fewstep
 from fewstep import Block, Geometry, errors
+from fewstep.leave_one_out import Answers
 
 from .prompts import close, guises, prompt
 
@@ -111,6 +112,7 @@ def test_a_geometry_from_factors_of_every_block():
     assert geometry.to_dict() == {
         "residuals": residuals.tolist(),
         "blocks": [block.to_dict() for block in blocks],
+        "answers": None,
     }
     with pytest.raises(errors.UnknownName, match="queries has 'value.0.2', which is no block"):
         Geometry.from_factors(factors, residuals, {"value.0.2": pair()})
@@ -124,6 +126,20 @@ def test_a_geometry_from_factors_of_every_block():
         Geometry.from_factors({}, residuals)
     with pytest.raises((TypeError, ValueError)):
         Geometry.from_factors({"a": [1.0]}, residuals)
+
+
+def test_a_geometry_may_know_the_answers():
+    geometry = Geometry([0.75, -0.5], [Block.intercept(2)])
+    answers = Answers([1, 0], [0.25, 0.5], (0.0, 1.0))
+    answered = geometry.with_answers(answers)
+    assert geometry.answers is None and answered.answers == answers
+    assert geometry != answered == geometry.with_answers(answers)
+    assert answered.to_dict() == {**geometry.to_dict(), "answers": answers.to_dict()}
+    assert answered.precondition([2.0]).answers == answers
+    with pytest.raises(errors.SizeMismatch, match="answers has size 1, but 2 is needed"):
+        geometry.with_answers(Answers([1], [0.25], (0.0, 1.0)))
+    with pytest.raises(TypeError):
+        geometry.with_answers([1, 0])
 
 
 def test_arrays_in_every_guise_are_the_same():

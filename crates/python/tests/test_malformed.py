@@ -82,6 +82,7 @@ def proper() -> list[object]:
     descent = fewstep.GradientDescent(step, 3)
     decision = fewstep.decide(geometry, horizon="leave-one-out")
     left_out = fewstep.leave_one_out.LeaveOneOut(kernel, residuals, step, [0, 1, 5], coupling)
+    answers = fewstep.leave_one_out.Answers([0, 1, 0], [0.5, 0.25, 0.0], (0.0, 1.0))
     return [
         kernel,
         residuals,
@@ -96,6 +97,9 @@ def proper() -> list[object]:
         fewstep.Evidence(spectrum, residuals, step),
         fewstep.gibbs.GibbsPosterior([0, 1, 2], residuals, 3, 1.0),
         left_out,
+        left_out.with_answers(residuals, answers),
+        answers,
+        geometry.with_answers(answers),
         left_out.choose("plain", 0.0),
         left_out.interval(0, 0.5),
         fewstep.signal.SignalFit(spectrum, residuals),
@@ -177,9 +181,11 @@ def by_name(kept: list[object]) -> dict[str, list[object]]:
     names |= dict.fromkeys(["vector", "amounts", "values", "prior", "variances"], vectors)
     names |= {"features": [arrays[0]], "kernel": [arrays[0], *of(fewstep.Geometry)]}
     names |= {"horizon": [0, 3, "gibbs", "bayes-filter", "leave-one-out-average"]}
-    names |= {"select": ["all", "random", "query-aware"], "leave_one_out": ["median"]}
+    names |= {"select": ["all", "random", "query-aware"], "leave_one_out": ["median", "by-label"]}
     names |= dict.fromkeys(["horizons", "candidates", "chosen"], [[0, 1, 2], range(4)])
-    names |= {"averaging": ["plain", "median", "query-weighted"], "noise": ["profiled", 0.5]}
+    names |= {"averaging": ["plain", "by-label", "query-weighted"], "noise": ["profiled", 0.5]}
+    names |= {"answers": of(fewstep.leave_one_out.Answers), "labels": [[0, 1, 0]]}
+    names |= {"predictions": vectors, "range": [(0.0, 1.0)]}
     names |= {"spectrum": of(fewstep.Spectrum), "step": of(fewstep.StepSize)}
     names |= {"name": ["one"], "blocks": [of(fewstep.Block)[:1]], "filter": of(fewstep.Filter)}
     names |= {"geometry": of(fewstep.Geometry), "rules": of(fewstep.Rules)}

@@ -137,5 +137,9 @@ def test_what_does_not_fit_is_refused():
         subspace.greedy_left_out(
             GEOMETRY, 1, step_scale=0.4, horizons=[], averaging="plain"
         )
+    with pytest.raises(errors.NoAnswers, match="a risk by label needs the labels"):
+        subspace.greedy_left_out(
+            GEOMETRY, 1, step_scale=0.4, horizons=[1], averaging="by-label"
+        )
     with pytest.raises(errors.TooMuchMemory, match="number of blocks"):
         subspace.random(2**62, 1, fewstep.Rng(0))

@@ -30,6 +30,7 @@ from .torch_models import (
 import torch
 import transformers
 
+import fewstep
 import fewstep.torch as bridge
 from fewstep import errors
 from fewstep.torch.kernels import kernels as kernels_of
@@ -168,6 +169,25 @@ def test_a_token_that_the_tokenizer_puts_first_is_put_first(tmp_path):
     assert apart(seen.residuals, report["geometry"]["residuals"]) < 1e-5
     without = bridge.observe(model, tokens, tasks()[1], "value@all", bos="never")
     assert without.prompts.query == seen.prompts.query[1:]
+
+
+def test_answers_are_those_of_the_engine():
+    name = "gpt2-plain"
+    model, engine = load_double(name), fewstep.Model.load(str(root() / "fixtures" / name))
+    for task in tasks():
+        task["examples"].append(task["examples"][1])  # so that two are alike
+        seen = bridge.observe(model, tokenizer(name), task, "value@all")
+        found = seen.geometry.answers
+        expected = engine.observe(task, "value@all").geometry.answers
+        assert found.labels == expected.labels
+        assert len(set(found.labels)) < len(found.labels) and found.labels[-1] <= 1
+        values = [label["value"] for label in task["labels"]]
+        for room, other, prediction in zip(found.room, expected.room, seen.predictions):
+            assert room.lower == min(values) - prediction
+            assert room.upper == max(values) - prediction
+            assert apart([room.lower, room.upper], [other.lower, other.upper]) < 1e-5
+        decision = bridge.decide(seen, horizon="leave-one-out", leave_one_out="by-label")
+        assert len(decision.how_far.left_out_risk) == 31
 
 
 def run_program_on(task, name, *flags):

@@ -193,8 +193,11 @@ fn left_out_risk(
     let spectrum = Spectrum::of(block.kernel())?;
     let step = StepSize::fraction(steps.step_scale, &spectrum)?;
     let coupling = block.query().map(|query| query.coupling.as_slice());
-    let left_out =
-        LeaveOneOut::of(block.kernel(), geometry.residuals(), step, horizons, coupling)?;
+    let residuals = geometry.residuals();
+    let mut left_out = LeaveOneOut::of(block.kernel(), residuals, step, horizons, coupling)?;
+    if let Some(answers) = geometry.answers() {
+        left_out = left_out.with_answers(residuals, answers)?;
+    }
     Ok(left_out.risk(steps.averaging)?.into_iter().fold(f64::INFINITY, f64::min))
 }
 

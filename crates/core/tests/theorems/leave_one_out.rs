@@ -1,7 +1,7 @@
 //! Beyond the paper: horizons judged on left-out examples, and jackknife+ intervals.
 
 use crate::support::*;
-use fewstep_core::leave_one_out::{Averaging, Interval, LeaveOneOut};
+use fewstep_core::leave_one_out::{Answers, Averaging, Interval, LeaveOneOut};
 use fewstep_core::{Error, Matrix, Rng, Spectrum, StepSize};
 
 const ALL: [Averaging; 5] = [
@@ -120,6 +120,98 @@ fn design_5_7_weights_by_alignment_with_the_query() {
     // Squared cosines 1²/4 and (−1)²/1; the last example has no features.
     assert_close(risk(&[1.0, -1.0, 0.0]), (0.25 * 1.0 + 1.0 * 4.0) / 1.25, 9.0, 3);
     assert_close(risk(&[0.0, 0.0, 0.0]), 14.0 / 3.0, 9.0, 3);
+}
+
+/// Beyond section 5.7: by label, predictions are cut to the range of the labels, and each label
+/// counts once. Here every example is repeated until all labels have as many, and the plain mean
+/// and median are taken.
+#[test]
+fn design_5_7_every_label_counts_the_same() {
+    let candidates = [0, 1, 7, 40];
+    let (mut cut, mut uneven) = (0, 0);
+    for_prompts(|p| {
+        let n = p.n();
+        let (dropped, step) = observe(p, 0.5, &candidates);
+        let labels: Vec<usize> = (0..n).map(|i| (i * i + n) % 3).collect();
+        let predictions: Vec<f64> = (0..n).map(|i| 0.1 * (i % 10) as f64).collect();
+        let answers = Answers::new(labels.clone(), &predictions, [0.0, 1.0]).unwrap();
+        let dropped = dropped.with_answers(&p.residuals, &answers).unwrap();
+        let risk = dropped.risk(Averaging::ByLabel).unwrap();
+        let count = |label| labels.iter().filter(|&&other| other == label).count();
+        let most: usize = (0..3).map(|label| count(label).max(1)).product();
+        uneven += usize::from(labels.iter().any(|&label| count(label) != count(labels[0])));
+        for (&found, &horizon) in risk.iter().zip(&candidates) {
+            let mut squares = Vec::new();
+            for i in 0..n {
+                let (moved, _) = descend(p, i, step, horizon);
+                let answer = predictions[i] + p.residuals[i];
+                let predicted = predictions[i] + moved;
+                cut += usize::from(!(0.0..=1.0).contains(&predicted));
+                let square = (answer - predicted.clamp(0.0, 1.0)).powi(2);
+                squares.extend(vec![square; most / count(labels[i])]);
+            }
+            squares.sort_by(f64::total_cmp);
+            let all = squares.len();
+            let mean = squares.iter().sum::<f64>() / all as f64;
+            let median = (squares[(all - 1) / 2] + squares[all / 2]) / 2.0;
+            let scale = n as f64 * (1.0 + norm(&p.residuals)).powi(2) * 40.0;
+            // Of two numbers whose product is rooted, either may be at the rounding.
+            assert!(
+                (found.powi(2) - mean * median).abs() <= 1e3 * f64::EPSILON * scale * scale
+            );
+        }
+        let weights = dropped.posterior(Averaging::ByLabel, 0.25, 1.0).unwrap();
+        assert_close(weights.iter().sum(), 1.0, 1.0, n);
+    });
+    assert!(cut > 50 && uneven > 5, "{cut} {uneven}");
+}
+
+/// Errors that were found otherwise are averaged as those that were found here.
+#[test]
+fn design_5_7_errors_may_come_from_elsewhere() {
+    for_prompts(|p| {
+        let (dropped, _) = observe(p, 0.5, &[0, 1, 7]);
+        let again = LeaveOneOut::from_errors(&[0, 1, 7], dropped.errors().clone()).unwrap();
+        for averaging in [Averaging::Plain, Averaging::Trimmed, Averaging::Balanced] {
+            assert_eq!(again.risk(averaging), dropped.risk(averaging));
+        }
+        assert!(matches!(again.interval(0, 0.5), Err(Error::NoQuery { .. })));
+    });
+}
+
+/// Where all labels differ and nothing is cut, counting by label is the balanced average.
+#[test]
+fn design_5_7_by_label_is_balanced_where_labels_differ() {
+    for_prompts(|p| {
+        let (dropped, _) = observe(p, 0.5, &[0, 1, 7]);
+        let wide = Answers::new((0..p.n()).collect(), &vec![0.0; p.n()], [-1e9, 1e9]).unwrap();
+        let dropped = dropped.with_answers(&p.residuals, &wide).unwrap();
+        let found = dropped.risk(Averaging::ByLabel).unwrap();
+        let scale = p.residuals.iter().map(|r| r * r).sum::<f64>();
+        for (found, expected) in found.iter().zip(dropped.risk(Averaging::Balanced).unwrap()) {
+            assert_close(*found, expected, scale, p.n());
+        }
+        let choose = |averaging| dropped.choose(averaging, 0.0).unwrap().index;
+        let risk = dropped.risk(Averaging::ByLabel).unwrap();
+        assert!(risk[choose(Averaging::ByLabel)] <= risk[choose(Averaging::Balanced)]);
+    });
+}
+
+/// Nine of ten labels are alike and nothing tells examples apart: moving towards the many is what
+/// left-out errors ask for, unless every label counts the same.
+#[test]
+fn design_5_7_frequent_labels_are_no_reason_to_move() {
+    let kernel = Matrix::from_rows(&vec![vec![1.0; 10]; 10]).unwrap();
+    let step = StepSize::fraction(0.5, &Spectrum::of(&kernel).unwrap()).unwrap();
+    let mut labels = vec![0; 10];
+    labels[3] = 1;
+    let residuals: Vec<f64> = labels.iter().map(|&label| label as f64 - 0.3).collect();
+    let answers = Answers::new(labels, &[0.3; 10], [0.0, 1.0]).unwrap();
+    let dropped = LeaveOneOut::of(&kernel, &residuals, step, &[0, 1, 4, 16], None).unwrap();
+    let dropped = dropped.with_answers(&residuals, &answers).unwrap();
+    let chosen = |averaging| dropped.choose(averaging, 0.0).unwrap().horizon;
+    assert!(chosen(Averaging::Plain) > 0 && chosen(Averaging::Balanced) > 0);
+    assert_eq!(chosen(Averaging::ByLabel), 0);
 }
 
 /// Section 5.7: a horizon is chosen only if its risk beats that of the shortest candidate by the
@@ -403,6 +495,44 @@ fn design_5_7_refusals() {
         Err(Error::StepTooLarge { step: 0.5, limit: 0.25 })
     );
     let blind = of(&[1.0, 1.0], &[0], None).unwrap();
+    let refused = Error::NoAnswers { quantity: "a risk by label" };
+    assert_eq!(blind.risk(Averaging::ByLabel), Err(refused.clone()));
+    assert_eq!(blind.choose(Averaging::ByLabel, 0.0), Err(refused.clone()));
+    assert_eq!(blind.posterior(Averaging::ByLabel, 1.0, 1.0), Err(refused));
+    let answers = Answers::new(vec![0], &[0.5], [0.0, 1.0]).unwrap();
+    assert_eq!(
+        blind.clone().with_answers(&[1.0, 1.0], &answers),
+        Err(Error::SizeMismatch { quantity: "answers", found: 1, expected: 2 })
+    );
+    assert_eq!(
+        blind.clone().with_answers(&[1.0], &answers),
+        Err(Error::SizeMismatch { quantity: "residuals", found: 1, expected: 2 })
+    );
+    assert_eq!(
+        Answers::new(vec![0, 1], &[0.5], [0.0, 1.0]),
+        Err(Error::SizeMismatch { quantity: "predictions", found: 1, expected: 2 })
+    );
+    assert_eq!(
+        Answers::new(vec![0], &[0.5], [1.0, 0.0]),
+        Err(Error::OutOfRange {
+            quantity: "largest value of a label",
+            found: 0.0,
+            allowed: "at least the smallest"
+        })
+    );
+    assert_eq!(
+        LeaveOneOut::from_errors(&[0, 1], Matrix::zeros(1, 2)),
+        Err(Error::SizeMismatch { quantity: "rows of left-out errors", found: 1, expected: 2 })
+    );
+    assert_eq!(
+        LeaveOneOut::from_errors(&[], Matrix::zeros(0, 2)),
+        Err(Error::Empty { quantity: "candidate horizons" })
+    );
+    let range = "range of the labels";
+    assert!(matches!(
+        Answers::new(vec![0], &[0.5], [0.0, f64::NAN]),
+        Err(Error::NotFinite { quantity, index: 1, .. }) if quantity == range
+    ));
     assert_eq!(
         blind.risk(Averaging::QueryWeighted),
         Err(Error::NoQuery { quantity: "a risk weighted by the query" })

@@ -219,7 +219,8 @@ fn carry_out(
     let steps = |horizon| Steps { follow, ..Steps::new(decision.how_far.step_size, horizon) };
     let descend = |tape: Tape<'_>, steps: &Steps| {
         let scales = steps.scales(tape.blocks())?;
-        Ok::<_, Error>(Outcome::of(steps_on(tape, task, &scales, steps)?, follow))
+        let descent = steps_on(tape, task, &scales, steps, |_, _| Ok(()))?;
+        Ok::<_, Error>(Outcome::of(descent, follow))
     };
     match &decision.update {
         Choice::None => {

@@ -4,7 +4,8 @@
 
 use super::settings::{Stream, rng};
 use crate::digit_maps::{DIGITS, DigitMap, Prior, value};
-use fewstep_engine::Task;
+use fewstep_core::Rng;
+use fewstep_engine::{Query, Task};
 use serde::{Deserialize, Serialize};
 
 /// Examples per task.
@@ -47,6 +48,8 @@ pub struct Bayes {
 pub struct Drawn {
     /// What the model sees; the query's label is clean.
     pub task: Task,
+    /// Further queries on the same examples, with their labels; each another one.
+    pub further: Vec<Query>,
     /// The value of the query's label.
     pub target: f64,
     /// Whether labels were replaced; `None` for sentences.
@@ -89,11 +92,22 @@ pub(crate) fn draw_from(seed: u64, stream: Stream, number: usize, separator: &st
     task.separator = separator.to_owned();
     Drawn {
         task,
+        further: vec![],
         target: value((x + map.shift) % DIGITS),
         regime: Some(if map.noise > 0.0 { Regime::Noisy } else { Regime::Clean }),
         shift: Some(map.shift),
         bayes: Some(Bayes { mean, variance }),
     }
+}
+
+/// So many different numbers out of `0..limit`, in random order, none of which is taken; as many as
+/// there are if these are fewer.
+pub(super) fn others(count: usize, limit: usize, taken: &[usize], rng: &mut Rng) -> Vec<usize> {
+    let mut taken = taken.to_vec();
+    taken.sort_unstable();
+    // Numbers among those that are left, moved past every taken one from the lowest on.
+    let past = |number| taken.iter().fold(number, |at, &other| at + usize::from(at >= other));
+    rng.choose(count, limit - taken.len()).into_iter().map(past).collect()
 }
 
 #[cfg(test)]
@@ -161,6 +175,26 @@ mod tests {
             })
             .count();
         assert!(apart(agree, 4000, 0.1) < 4.0, "{agree}");
+    }
+
+    #[test]
+    fn other_numbers_are_none_that_is_taken_and_every_other_one() {
+        let taken = [7, 0, 3, 4];
+        let mut met = [0_usize; 10];
+        for seed in 0..600 {
+            let mut found = others(3, 10, &taken, &mut Rng::new(seed));
+            found.iter().for_each(|&number| met[number] += 1);
+            found.sort_unstable();
+            found.dedup();
+            assert_eq!(found.len(), 3);
+        }
+        assert!(taken.iter().all(|&number| met[number] == 0), "{met:?}");
+        for number in [1, 2, 5, 6, 8, 9] {
+            assert!(apart(met[number], 600, 0.5) < 4.0, "{met:?}");
+        }
+        let mut all = others(6, 10, &taken, &mut Rng::new(0));
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 5, 6, 8, 9]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! alone is good by accident; these differ in the map that is hidden, in how labels go wrong, in
 //! the number of examples, and in whether a model can have seen such a map before.
 
-use super::digit_shift::{Drawn, EXAMPLES};
+use super::digit_shift::{Drawn, EXAMPLES, others};
 use super::settings::{Stream, rng};
 use super::sst2::Sentences;
 use crate::digit_maps::{ARROWS, DIGITS, value};
@@ -159,20 +159,22 @@ impl Kind {
         !self.needs_sentences() && self != Self::NumberWords
     }
 
-    /// Draws a task by its number.
+    /// Draws a task by its number, with so many queries on its examples; examples and first query
+    /// are the same whatever their number.
     pub(crate) fn draw(
         self,
         (seed, stream, number): (u64, Stream, usize),
+        queries: usize,
         separator: &str,
         sentences: Option<&Sentences>,
     ) -> Result<Drawn, Error> {
         let mut rng = rng(seed, stream, number);
         let mut drawn = if self.is_digits() {
-            self.digits(&mut rng)
+            self.digits(queries, &mut rng)
         } else if self == Self::NumberWords {
-            number_words(&mut rng)
+            number_words(queries, &mut rng)
         } else {
-            self.sentiment(sentences.ok_or(Error::NoData)?, &mut rng)
+            self.sentiment(queries, sentences.ok_or(Error::NoData)?, &mut rng)?
         };
         drawn.task.id = format!("{self}-{seed}-{number}");
         separator.clone_into(&mut drawn.task.separator);
@@ -180,7 +182,7 @@ impl Kind {
     }
 
     /// A map of digits, shown by pairs.
-    fn digits(self, rng: &mut Rng) -> Drawn {
+    fn digits(self, queries: usize, rng: &mut Rng) -> Drawn {
         let map = self.map(rng);
         let noisy = match self {
             Self::ShiftNoisy => true,
@@ -204,8 +206,9 @@ impl Kind {
             Example { x: x.to_string(), y: y.to_string() }
         };
         let examples = (0..count).map(|_| pair(rng)).collect();
-        let x = rng.below(DIGITS);
-        numbered(&format!("{{x}}{arrow}{{y}}"), examples, (x.to_string(), map[x]))
+        let asked = asked(queries, DIGITS, rng);
+        let asked = asked.into_iter().map(|x| (x.to_string(), map[x])).collect();
+        numbered(&format!("{{x}}{arrow}{{y}}"), examples, asked)
     }
 
     /// The hidden map.
@@ -232,8 +235,13 @@ impl Kind {
         }
     }
 
-    /// Ten labelled sentences and one to ask about.
-    fn sentiment(self, sentences: &Sentences, rng: &mut Rng) -> Drawn {
+    /// Ten labelled sentences and others to ask about.
+    fn sentiment(
+        self,
+        queries: usize,
+        sentences: &Sentences,
+        rng: &mut Rng,
+    ) -> Result<Drawn, Error> {
         let texts = match self {
             Self::SentimentDigits => ["0", "1"],
             Self::SentimentLetters => ["A", "B"],
@@ -244,7 +252,7 @@ impl Kind {
             Self::SentimentFlipped => true,
             _ => rng.uniform() < 0.5,
         };
-        sentences.labelled(texts, turned, rng)
+        sentences.labelled(texts, turned, queries, rng)
     }
 }
 
@@ -266,8 +274,18 @@ impl FromStr for Kind {
     }
 }
 
-/// A task whose labels are digits.
-fn numbered(template: &str, examples: Vec<Example>, (x, answer): (String, usize)) -> Drawn {
+/// What is asked about, out of `0..limit`: the first, and others after it.
+fn asked(queries: usize, limit: usize, rng: &mut Rng) -> Vec<usize> {
+    let mut asked = vec![rng.below(limit)];
+    asked.extend(others(queries.saturating_sub(1), limit, &asked, rng));
+    asked
+}
+
+/// A task whose labels are digits, with what is asked about and the answers.
+fn numbered(template: &str, examples: Vec<Example>, asked: Vec<(String, usize)>) -> Drawn {
+    let target = value(asked[0].1);
+    let query = |(x, answer): (String, usize)| Query { x, y: Some(answer.to_string()) };
+    let mut queries = asked.into_iter().map(query);
     let label = |digit: usize| Label { text: digit.to_string(), value: value(digit) };
     let task = Task {
         id: String::new(),
@@ -275,13 +293,14 @@ fn numbered(template: &str, examples: Vec<Example>, (x, answer): (String, usize)
         separator: String::new(),
         labels: (0..DIGITS).map(label).collect(),
         examples,
-        query: Query { x, y: Some(answer.to_string()) },
+        query: queries.next().expect("at least one query is drawn"),
     };
-    Drawn { task, target: value(answer), regime: None, shift: None, bayes: None }
+    let further = queries.collect();
+    Drawn { task, further, target, regime: None, shift: None, bayes: None }
 }
 
 /// Prices of things: a line between two digits, at number words.
-fn number_words(rng: &mut Rng) -> Drawn {
+fn number_words(queries: usize, rng: &mut Rng) -> Drawn {
     let [first, last] = [rng.below(DIGITS), rng.below(DIGITS)].map(|digit| digit as f64);
     let price = |number: usize| {
         let share = number as f64 / (WORDS.len() - 1) as f64;
@@ -289,12 +308,12 @@ fn number_words(rng: &mut Rng) -> Drawn {
         (0..DIGITS).min_by(|&a, &b| (a as f64 - line).abs().total_cmp(&(b as f64 - line).abs()))
     };
     let price = |number| price(number).expect("there are digits");
-    let numbers: Vec<usize> = (0..=EXAMPLES).map(|_| rng.below(WORDS.len())).collect();
-    let (asked, shown) = numbers.split_last().expect("eleven numbers were drawn");
     let example =
-        |&number: &usize| Example { x: WORDS[number].to_owned(), y: price(number).to_string() };
-    let examples = shown.iter().map(example).collect();
-    numbered("{x} apples: {y}", examples, (WORDS[*asked].to_owned(), price(*asked)))
+        |number: usize| Example { x: WORDS[number].to_owned(), y: price(number).to_string() };
+    let examples = (0..EXAMPLES).map(|_| example(rng.below(WORDS.len()))).collect();
+    let asked = asked(queries, WORDS.len(), rng);
+    let asked = asked.into_iter().map(|number| (WORDS[number].to_owned(), price(number)));
+    numbered("{x} apples: {y}", examples, asked.collect())
 }
 
 #[cfg(test)]
@@ -302,10 +321,15 @@ mod tests {
     use super::*;
 
     fn drawn(kind: Kind, count: usize) -> Vec<Drawn> {
+        asking(kind, 1, count)
+    }
+
+    fn asking(kind: Kind, queries: usize, count: usize) -> Vec<Drawn> {
         let table = (0..40).map(|index| format!("sentence {index}\t{}\n", index % 2));
         let table = "sentence\tlabel\n".to_owned() + &table.collect::<String>();
         let sentences = Sentences::parse("table".as_ref(), table.as_bytes()).unwrap();
-        let draw = |number| kind.draw((5, Stream::Development, number), "\n", Some(&sentences));
+        let place = |number| (5, Stream::Development, number);
+        let draw = |number| kind.draw(place(number), queries, "\n", Some(&sentences));
         (0..count).map(|number| draw(number).unwrap()).collect()
     }
 
@@ -336,12 +360,84 @@ mod tests {
             }
             assert_ne!(tasks[0].task.examples, tasks[1].task.examples);
             if kind.needs_sentences() {
-                let refused = kind.draw((0, Stream::Trial, 0), "\n", None);
+                let refused = kind.draw((0, Stream::Trial, 0), 1, "\n", None);
                 assert_eq!(refused, Err(Error::NoData));
             }
         }
         let refused = "shifts".parse::<Kind>().unwrap_err().to_string();
         assert!(refused.contains("\"shifts\"") && refused.contains("swap"), "{refused}");
+    }
+
+    /// Examples and first query do not depend on how many queries there are, and the others are
+    /// other ones, with the answers that the first would have.
+    #[test]
+    fn further_queries_ask_something_else_about_the_same_examples() {
+        for kind in Kind::ALL {
+            let (alone, few) = (asking(kind, 1, 40), asking(kind, 4, 40));
+            assert_eq!(few, asking(kind, 4, 40));
+            let mut met = std::collections::BTreeSet::new();
+            for (one, more) in alone.iter().zip(&few) {
+                assert!(one.further.is_empty());
+                assert_eq!(Drawn { further: vec![], ..more.clone() }, *one, "{kind}");
+                let mut asked: Vec<&str> = more.further.iter().map(|q| q.x.as_str()).collect();
+                met.extend(asked.iter().map(|&x| x.to_owned()));
+                asked.push(&more.task.query.x);
+                if kind.needs_sentences() {
+                    asked.extend(more.task.examples.iter().map(|example| example.x.as_str()));
+                }
+                let count = asked.len();
+                asked.sort_unstable();
+                asked.dedup();
+                assert_eq!(asked.len(), count, "{kind}: {asked:?}");
+                for query in &more.further {
+                    let task = Task { query: query.clone(), ..more.task.clone() };
+                    assert!(task.check().is_ok() && query.y.is_some(), "{kind}: {task:?}");
+                    check_answer(kind, &task, &more.task.query);
+                }
+            }
+            assert!(met.len() >= 10, "{kind}: {met:?}");
+        }
+        let all = asking(Kind::Swap, DIGITS, 1);
+        assert_eq!(all[0].further.len(), DIGITS - 1);
+    }
+
+    /// The query's answer is what the hidden map gives: what the first query says about it, or an
+    /// example that happens to be the same.
+    fn check_answer(kind: Kind, task: &Task, first: &Query) {
+        let answer = |query: &Query| digit(query.y.as_ref().unwrap());
+        match kind {
+            Kind::ShiftClean | Kind::ShiftNoisy | Kind::ShiftNear | Kind::ShiftLength => {
+                let shift = |query: &Query| (answer(query) + DIGITS - digit(&query.x)) % DIGITS;
+                assert_eq!(shift(&task.query), shift(first), "{kind}");
+            }
+            Kind::Sentiment | Kind::SentimentFlipped => {
+                let positive = digit(task.query.x.rsplit(' ').next().unwrap()) % 2 == 1;
+                let right = task.query.y.as_deref() == Some("positive");
+                assert_eq!(positive == right, kind == Kind::Sentiment);
+            }
+            _ => {
+                let shown = task.examples.iter().find(|example| example.x == task.query.x);
+                assert!(shown.is_none_or(|example| Some(&example.y) == task.query.y.as_ref()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_must_hold_a_sentence_for_every_query() {
+        let table: String = (0..13).map(|index| format!("sentence {index}\t0\n")).collect();
+        let table = "sentence\tlabel\n".to_owned() + &table;
+        let sentences = Sentences::parse("table".as_ref(), table.as_bytes()).unwrap();
+        let draw = |queries| {
+            Kind::Sentiment.draw((0, Stream::Trial, 0), queries, "\n", Some(&sentences))
+        };
+        assert_eq!(draw(3).unwrap().further.len(), 2);
+        let refused = Error::BadTableSize {
+            file: "table".into(),
+            found: 13,
+            what: "sentences",
+            allowed: "at least 14 for 4 queries per prompt".to_owned(),
+        };
+        assert_eq!(draw(4), Err(refused));
     }
 
     /// One parameter explains all pairs, and over many tasks every parameter is met.

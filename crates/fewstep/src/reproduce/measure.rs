@@ -2,7 +2,7 @@
 //!
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
-use super::record::{Both, Choice, Horizons, Method, Path, SeenBlock, Trace, single};
+use super::record::{Both, Choice, Further, Horizons, Method, Path, SeenBlock, Trace, single};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel, Role};
 use super::ways::{take, ways};
 use crate::error::Error;
@@ -11,8 +11,8 @@ use fewstep_core::{
     best_horizon, decide, subspace,
 };
 use fewstep_engine::{
-    BlockId, Descent, LinearPath, Model, Observation, Prepared, Steps, Task, choose_blocks,
-    observe_single_position,
+    BlockId, Descent, LinearPath, Model, Observation, Place, Prepared, Query, Steps, Task,
+    choose_blocks, observe_single_position,
 };
 use std::collections::BTreeMap;
 
@@ -179,7 +179,8 @@ impl Bench {
     }
 
     /// All that rules may look at, steps with all candidate blocks, and where whole decisions lead:
-    /// all of them, or on test tasks those alone that are judged.
+    /// all of them, or on test tasks those alone that are judged. Further queries on the same
+    /// examples are predicted under the same updates.
     ///
     /// # Errors
     ///
@@ -192,29 +193,66 @@ impl Bench {
     ///
     /// let choices = Choices { longest: 2, ..Choices::default() };
     /// let bench = Bench::new(&fewstep::builtin()?, &choices, 0.1)?;
-    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task, &Role::Test)?;
+    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task, &[], &Role::Test)?;
     /// assert_eq!((trace.steps.len(), trace.examples.len(), trace.blocks.len()), (3, 3, 48));
     /// assert_eq!(trace.geometry()?.residuals(), trace.residuals);
     /// # Ok::<(), fewstep::Error>(())
     /// ```
-    pub fn trace(&self, task: &Task, role: &Role) -> Result<Trace, Error> {
+    pub fn trace(&self, task: &Task, further: &[Query], role: &Role) -> Result<Trace, Error> {
         let ways = ways(self.model.config(), *role == Role::Test);
         let (prepared, seen) = self.observe(task)?;
+        let again = self.ask_again(task, further, &prepared)?;
         let longest = HorizonRule::Fixed(self.choices.longest);
         let farthest = decide(&seen.geometry, &self.rules(longest))?;
-        let walk =
-            self.walk(&seen, &farthest, |steps| Ok(prepared.descend(&self.blocks, steps)?))?;
+        let mut paths = vec![vec![]; further.len()];
+        let walk = self.walk(&seen, &farthest, |steps| {
+            if further.is_empty() {
+                return Ok(prepared.descend(&self.blocks, steps)?);
+            }
+            Ok(prepared.clone().descend_with(&self.blocks, steps, |_, update| {
+                let predictions = prepared.predict_further(&again.tokens, update)?;
+                paths.iter_mut().zip(predictions).for_each(|(path, found)| path.push(found));
+                Ok(())
+            })?)
+        })?;
+        let points = walk.steps.len();
         Ok(Trace {
             step_scale: self.step_scale,
             base: seen.query_prediction,
             residuals: seen.geometry.residuals().to_vec(),
             predictions: seen.predictions,
             labels: range(task),
+            alike: seen.geometry.answers().map_or(vec![], |all| all.labels().to_vec()),
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
             examples: walk.examples.iter().map(|all| single(all)).collect(),
-            ways: take(&self.model, task, &ways, !self.choices.linear_only)?,
+            ways: take(&self.model, (task, &again.tokens), &ways, !self.choices.linear_only)?,
+            further: again.further(paths, points),
         })
+    }
+
+    /// What is seen of further queries on the examples of a task.
+    fn ask_again(
+        &self,
+        task: &Task,
+        further: &[Query],
+        prepared: &Prepared<'_>,
+    ) -> Result<Again, Error> {
+        let mut again = Again { targets: vec![], tokens: vec![], seen: vec![] };
+        for query in further {
+            let task = Task { query: query.clone(), ..task.clone() };
+            let read = self.model.read(&task)?;
+            if self.choices.kernel == Kernel::SinglePosition {
+                let network = self.model.network();
+                again.seen.push(observe_single_position(network, &read, &self.blocks)?);
+            }
+            again.tokens.extend(read.sequences().last().cloned());
+            again.targets.push(answer(&task)?);
+        }
+        if again.seen.is_empty() && !again.tokens.is_empty() {
+            again.seen = prepared.further(&again.tokens)?;
+        }
+        Ok(again)
     }
 
     /// Eight steps with all candidate blocks, for each of these fractions of the largest stable
@@ -341,9 +379,52 @@ struct Walk {
     examples: Vec<Vec<f64>>,
 }
 
+/// Further queries on the examples of a task.
+struct Again {
+    targets: Vec<f64>,
+    /// Their prompts.
+    tokens: Vec<Vec<u32>>,
+    seen: Vec<Observation>,
+}
+
+impl Again {
+    /// What is kept of them, with the paths of so many points that were seen of each; where nothing
+    /// moved, predictions stayed.
+    fn further(self, paths: Vec<Vec<f64>>, points: usize) -> Vec<Further> {
+        let queries = self.targets.into_iter().zip(self.seen).zip(paths);
+        let further = |((target, seen), mut steps): ((f64, Observation), Vec<f64>)| {
+            let blocks: Vec<SeenBlock> =
+                seen.geometry.blocks().iter().map(SeenBlock::of).collect();
+            let base = seen.query_prediction;
+            steps.resize(points, base);
+            Further {
+                target,
+                base,
+                variances: blocks.iter().map(|block| block.variance).collect(),
+                couplings: blocks.into_iter().map(|block| block.coupling).collect(),
+                steps,
+            }
+        };
+        queries.map(further).collect()
+    }
+}
+
 /// The numbers of blocks that there are enough candidates for.
 pub(crate) fn budgets(blocks: usize) -> Vec<usize> {
     BUDGETS.into_iter().filter(|&budget| budget <= blocks).collect()
+}
+
+/// The value of the query's label.
+fn answer(task: &Task) -> Result<f64, Error> {
+    let found = task.query.y.clone().unwrap_or_default();
+    let allowed = || task.labels.iter().map(|label| label.text.clone()).collect();
+    let value = task.value_of(&found).ok_or_else(|| fewstep_engine::Error::UnknownLabel {
+        task: task.id.clone(),
+        place: Place::Query,
+        found,
+        allowed: allowed(),
+    })?;
+    Ok(value)
 }
 
 /// The smallest and the largest value that a label stands for.
@@ -370,6 +451,8 @@ fn mean_horizon(decision: &Decision) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::digit_shift::draw;
+    use super::super::kinds::Kind;
+    use super::super::settings::Stream;
     use super::*;
 
     fn bench(choices: &Choices) -> Bench {
@@ -432,6 +515,81 @@ mod tests {
         let fixed = bench.fixed(&task, &[0.1, 0.2]).unwrap();
         assert_eq!(fixed[1], all.query[0]);
         assert_ne!(fixed[0], fixed[1]);
+    }
+
+    /// The first query's numbers do not depend on further ones, and each of these is measured as if
+    /// it were the task's own.
+    #[test]
+    fn further_queries_are_measured_as_if_each_were_the_only_one() {
+        let close =
+            |a: f64, b: f64, what: &str| assert!((a - b).abs() < 1e-5, "{what}: {a} {b}");
+        let near = |found: &[f32], expected: &[f32], what: &str| {
+            let scale = expected.iter().map(|value| value.abs()).fold(0.0, f32::max);
+            let gap =
+                found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(found.len() == expected.len() && gap <= 1e-3 * scale, "{what}: {gap}");
+        };
+        let place = (0, Stream::Development, 3);
+        let drawn = Kind::ShiftClean.draw(place, 3, "\n", None).unwrap();
+        for linear_only in [false, true] {
+            let bench = bench(&Choices { longest: 4, linear_only, ..Choices::default() });
+            let trace = |task: &Task, further: &[Query]| {
+                bench.trace(task, further, &Role::Development).unwrap()
+            };
+            let (all, alone) = (trace(&drawn.task, &drawn.further), trace(&drawn.task, &[]));
+            let mut own = all.clone();
+            own.further.clear();
+            own.ways.iter_mut().for_each(|way| way.further.clear());
+            assert_eq!(own, alone);
+            assert_eq!(all.further.len(), 2);
+            for ((again, target), query) in all.asked_again().zip(&drawn.further) {
+                let task = Task { query: query.clone(), ..drawn.task.clone() };
+                let expected = trace(&task, &[]);
+                assert_eq!(Some(target), task.value_of(query.y.as_ref().unwrap()));
+                close(again.base, expected.base, "base");
+                assert_eq!(again.steps.len(), if linear_only { 0 } else { 5 });
+                assert_eq!(again.steps.len(), expected.steps.len());
+                again
+                    .steps
+                    .iter()
+                    .zip(&expected.steps)
+                    .for_each(|(a, b)| close(*a, *b, "step"));
+                let moved = (again.base - all.base).abs();
+                assert!(moved > 1e-3, "it is another query: {moved}");
+                for (found, block) in again.blocks.iter().zip(&expected.blocks) {
+                    near(&found.coupling, &block.coupling, "coupling");
+                    near(&[found.variance], &[block.variance], "variance");
+                }
+                assert_eq!(again.ways.len(), expected.ways.len());
+                for (found, way) in again.ways.iter().zip(&expected.ways) {
+                    assert_eq!((&found.block, found.horizon), (&way.block, way.horizon));
+                    close(found.linear, way.linear, &found.way);
+                    near(&found.seen.coupling, &way.seen.coupling, &found.way);
+                    near(&[found.seen.variance], &[way.seen.variance], &found.way);
+                    assert_eq!(found.prediction.is_none(), linear_only);
+                    let [a, b] = [found, way].map(|taken| taken.prediction.unwrap_or(0.0));
+                    close(a, b, &found.way);
+                }
+            }
+            let read: Trace =
+                serde_json::from_str(&serde_json::to_string(&all).unwrap()).unwrap();
+            assert_eq!(read, all);
+            assert!(!serde_json::to_string(&alone).unwrap().contains("further"));
+        }
+    }
+
+    #[test]
+    fn a_further_query_has_a_known_answer() {
+        let bench = bench(&Choices { longest: 1, ..Choices::default() });
+        let query = Query { x: "3".to_owned(), y: None };
+        let refused = bench.trace(&draw(0, 0, "\n").task, &[query], &Role::Test).unwrap_err();
+        let expected = fewstep_engine::Error::UnknownLabel {
+            task: "digit-shift-0-0".to_owned(),
+            place: Place::Query,
+            found: String::new(),
+            allowed: (0..10).map(|digit| digit.to_string()).collect(),
+        };
+        assert_eq!(refused, Error::from(expected));
     }
 
     /// Without steps in the model the linear numbers are the same, and the others are absent.

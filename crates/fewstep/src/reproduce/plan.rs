@@ -2,7 +2,7 @@
 
 use super::kinds::Kind;
 use super::pilot::USUAL_SCALE;
-use super::settings::{Choices, Experiment, Part, Role, Settings};
+use super::settings::{Choices, Experiment, MOST_QUERIES, Part, Role, Settings};
 use super::sst2::{Sentences, USUAL_TOKENS};
 use super::sweep;
 use crate::error::Error;
@@ -45,8 +45,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::NoData`] if sentences are needed and there are none, and those of
-    /// [`fewstep_engine::choose_blocks`].
+    /// [`Error::NoData`] if sentences are needed and there are none, [`Error::BadQueries`] for
+    /// more than one query per prompt, and those of [`fewstep_engine::choose_blocks`].
     ///
     /// # Examples
     ///
@@ -74,6 +74,7 @@ impl Request {
         sentences: Option<&Sentences>,
     ) -> Result<Settings, Error> {
         fewstep_engine::choose_blocks(&self.choices.blocks, model.config())?;
+        self.choices.check_queries(1)?;
         let mut parts = vec![];
         for &experiment in &self.experiments {
             if experiment == Experiment::Sst2 && sentences.is_none() {
@@ -137,8 +138,9 @@ impl Traces {
     ///
     /// # Errors
     ///
-    /// [`Error::NoData`] if a kind needs sentences and there are none, and those of
-    /// [`fewstep_engine::choose_blocks`].
+    /// [`Error::NoData`] if a kind needs sentences and there are none, [`Error::BadTableSize`] if
+    /// there are too few for every query, [`Error::BadQueries`] unless a prompt has 1 to 10
+    /// queries, and those of [`fewstep_engine::choose_blocks`].
     ///
     /// # Examples
     ///
@@ -160,13 +162,14 @@ impl Traces {
         sentences: Option<&Sentences>,
     ) -> Result<Settings, Error> {
         fewstep_engine::choose_blocks(&self.choices.blocks, model.config())?;
+        self.choices.check_queries(MOST_QUERIES)?;
         let mut kinds = self.kinds.clone();
         if kinds.is_empty() {
             let possible = |kind: &Kind| sentences.is_some() || !kind.needs_sentences();
             kinds = Kind::ALL.into_iter().filter(possible).collect();
         }
-        if sentences.is_none() && kinds.iter().any(|kind| kind.needs_sentences()) {
-            return Err(Error::NoData);
+        if kinds.iter().any(|kind| kind.needs_sentences()) {
+            sentences.ok_or(Error::NoData)?.check_queries(self.choices.queries)?;
         }
         let role = if self.test { Role::Test } else { Role::Development };
         let split = if self.test { "test" } else { "development" };
@@ -256,6 +259,16 @@ mod tests {
         assert_eq!(tour.part(Experiment::Heads, 0).tasks, 100);
         let sst2 = Request { experiments: vec![Experiment::Sst2], ..request };
         assert_eq!(sst2.settings("builtin", &model, None), Err(Error::NoData));
+        let choices = Choices { queries: 2, ..Choices::default() };
+        let experiments = vec![Experiment::Heads];
+        let more = Request { experiments, choices: choices.clone(), ..sst2.clone() };
+        let refused = more.settings("builtin", &model, None);
+        assert_eq!(refused, Err(Error::BadQueries { found: 2, most: 1 }));
+        let choices = Choices { queries: 11, ..choices };
+        let kinds = vec![Kind::Swap];
+        let traces = Traces { kinds, test: false, tasks: 1, seed: 0, seeds: 1, choices };
+        let refused = traces.settings("builtin", &model, None);
+        assert_eq!(refused, Err(Error::BadQueries { found: 11, most: 10 }));
         let part = sst2.part(Experiment::Sst2, 0);
         assert_eq!(part.choices.max_tokens_per_example, Some(USUAL_TOKENS));
         assert_eq!(part.choices.step_scale, Some(USUAL_SCALE));

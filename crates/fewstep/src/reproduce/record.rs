@@ -6,6 +6,7 @@
 use super::digit_shift::{Bayes, Regime};
 use super::ways::Taken;
 use crate::error::Error;
+use fewstep_core::leave_one_out::Answers;
 use fewstep_core::{Block, Geometry};
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +111,9 @@ pub struct Trace {
     pub predictions: Vec<f64>,
     /// The smallest and the largest value that a label stands for.
     pub labels: [f64; 2],
+    /// For each example, the first that has the same answer; empty in runs that did not look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<usize>,
     /// The candidate blocks, in their order.
     pub blocks: Vec<SeenBlock>,
     /// Predictions for the query after `0, 1, …` steps in the model with all candidate blocks;
@@ -119,6 +123,30 @@ pub struct Trace {
     pub examples: Vec<Vec<f32>>,
     /// Where whole decisions led.
     pub ways: Vec<Taken>,
+    /// Further queries on the same examples: residuals, kernels and updates are the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Further>,
+}
+
+/// A further query on the examples of a task.
+///
+/// # Examples
+///
+/// See [`Bench::trace`](super::measure::Bench::trace).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Further {
+    /// The value of its label.
+    pub target: f64,
+    /// The model's own prediction for it.
+    pub base: f64,
+    /// One number per example, for each of the candidate blocks.
+    pub couplings: Vec<Vec<f32>>,
+    /// At the query, one per candidate block.
+    pub variances: Vec<f32>,
+    /// Predictions after `0, 1, …` steps in the model with all candidate blocks; empty if none were
+    /// taken.
+    pub steps: Vec<f64>,
 }
 
 /// What a block does, in single precision, as it was computed.
@@ -187,7 +215,44 @@ impl Trace {
     pub fn geometry(&self) -> Result<Geometry, Error> {
         let blocks = self.blocks.iter().enumerate();
         let blocks = blocks.map(|(index, seen)| seen.block(index.to_string()));
-        Ok(Geometry::new(self.residuals.clone(), blocks.collect::<Result<_, _>>()?)?)
+        self.seeing(blocks.collect::<Result<_, _>>()?)
+    }
+
+    /// These blocks with the residuals and what is known of the answers.
+    pub(crate) fn seeing(&self, blocks: Vec<Block>) -> Result<Geometry, Error> {
+        let geometry = Geometry::new(self.residuals.clone(), blocks)?;
+        if self.alike.is_empty() {
+            return Ok(geometry);
+        }
+        let answers = Answers::new(self.alike.clone(), &self.predictions, self.labels)?;
+        Ok(geometry.with_answers(answers)?)
+    }
+
+    /// The trace with one of the further queries in the place of its own, and the query's target;
+    /// without what was seen of the examples on the way.
+    pub(crate) fn asked_again(&self) -> impl Iterator<Item = (Self, f64)> {
+        self.further.iter().enumerate().map(|(index, query)| {
+            // What is missing in a damaged file is no coupling at all, which no kernel fits.
+            let block = |(place, seen): (usize, &SeenBlock)| SeenBlock {
+                kernel: seen.kernel.clone(),
+                coupling: query.couplings.get(place).cloned().unwrap_or_default(),
+                variance: query.variances.get(place).copied().unwrap_or(f32::NAN),
+            };
+            let trace = Self {
+                step_scale: self.step_scale,
+                base: query.base,
+                residuals: self.residuals.clone(),
+                predictions: self.predictions.clone(),
+                labels: self.labels,
+                alike: self.alike.clone(),
+                blocks: self.blocks.iter().enumerate().map(block).collect(),
+                steps: query.steps.clone(),
+                examples: vec![],
+                ways: self.ways.iter().filter_map(|way| way.asked_again(index)).collect(),
+                further: vec![],
+            };
+            (trace, query.target)
+        })
     }
 }
 

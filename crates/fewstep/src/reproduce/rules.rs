@@ -2,7 +2,8 @@
 //!
 //! In: the records of [`Experiment::Rules`](super::Experiment::Rules), each with a trace: what was
 //! observed of a task and where real steps led. Out: a [`Section`]. A task is measured once; a rule
-//! is a look at what is stored, and takes microseconds. Rules are developed on some tasks and judged
+//! is a look at what is stored, and takes microseconds. A prompt may be asked about several queries:
+//! it is then one task, whose errors are means over them. Rules are developed on some tasks and judged
 //! on others, and the report says on how many rules there were.
 
 mod candidates;
@@ -23,7 +24,7 @@ use crate::assessment::Mean;
 use crate::error::Error;
 use candidates::{FINALISTS, Rule, TRIED};
 use case::Case;
-use compare::{Field, Judged};
+use compare::{Errors, Field, Judged};
 
 /// Cases by what they hide, in the order of kinds.
 type ByKind = Vec<(Kind, Vec<Case>)>;
@@ -47,7 +48,7 @@ fn by_kind(parts: &[(&Part, Vec<Record>)], role: &Role) -> Result<ByKind, Error>
         for (part, records) in parts {
             if part.kind == Some(kind) && part.role == *role {
                 for record in records {
-                    cases.extend(Case::new(record, part.choices.longest)?);
+                    cases.extend(Case::all(record, part.choices.longest)?);
                 }
             }
         }
@@ -112,8 +113,27 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
              blocks of these settings."
         );
     }
+    text += &asked(cases);
+    text += " Predictions by linear dynamics are cut to the range of the labels, which no prediction \
+             of a model leaves.";
     let title = title.to_owned();
     Ok(Section { title, text: vec![text], tables, figures, ..Section::default() })
+}
+
+/// How many queries prompts were asked about, if some were asked about more than one.
+fn asked(cases: &ByKind) -> String {
+    let prompts = || cases.iter().flat_map(|(_, cases)| cases.chunk_by(|_, next| next.further));
+    let least = prompts().map(<[Case]>::len).min().unwrap_or(1);
+    let queries = match prompts().map(<[Case]>::len).max().unwrap_or(1) {
+        1 => return String::new(),
+        most if most == least => most.to_string(),
+        most => format!("{least} to {most}"),
+    };
+    format!(
+        " Every task is a prompt that was asked about {queries} queries, all of them after one \
+         update; its error is the mean over them, the best number of steps is that of each query, \
+         and intervals draw prompts again, not queries."
+    )
 }
 
 /// What the usual decision gains, if it was carried out on all tasks; with clean and noisy shifts
@@ -149,7 +169,7 @@ type Row = (String, Vec<Judged>);
 
 /// Every rule, then every whole decision that was carried out for all tasks.
 fn judge_all(fields: &[(Kind, Field<'_>)], rules: &[Rule]) -> Result<Vec<Row>, Error> {
-    let judge = |errors: &dyn Fn(&Field<'_>) -> Result<Vec<f64>, Error>| {
+    let judge = |errors: &dyn Fn(&Field<'_>) -> Result<Errors, Error>| {
         let each = fields.iter().enumerate();
         each.map(|(seed, (_, field))| Ok(field.judge(&errors(field)?, seed as u64)))
             .collect::<Result<Vec<_>, Error>>()
@@ -177,6 +197,7 @@ fn kinds_table(fields: &[(Kind, Field<'_>)], how: &str) -> Table {
             field.len().to_string(),
             format!("{:.4}", mean(&field.untouched)),
             format!("{:.4}", mean(&field.oracle)),
+            format!("{:.4}", mean(&field.prompt_oracle)),
             field.hindsight.0.to_string(),
             format!("{:.4}", mean(&field.hindsight.1)),
             format!("{:.0} %", 100.0 * field.share(&field.hindsight.1)),
@@ -188,7 +209,8 @@ fn kinds_table(fields: &[(Kind, Field<'_>)], how: &str) -> Table {
             "tasks",
             "how many",
             "no adaptation",
-            "oracle T of each task",
+            "oracle T of each query",
+            "best T of each prompt",
             "best fixed T",
             "its error",
             "its share",
@@ -234,7 +256,7 @@ fn harm_table(fields: &[(Kind, Field<'_>)], judged: &[Row], how: &str) -> Table 
     });
     let caption = format!(
         "What adapting may cost, {how}: the upper end of its 95 % interval as a share of the error \
-         without adaptation (negative: it helps), and on how many tasks it hurts"
+         without adaptation (negative: it helps), and how many predictions get worse"
     );
     Table { caption, header: header(fields), rows }
 }

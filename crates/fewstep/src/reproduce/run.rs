@@ -227,8 +227,9 @@ impl Worker {
         };
         let place = (self.part.seed, stream, task);
         let separator = &self.part.choices.separator;
-        let drawn = kind.draw(place, separator, self.sentences.as_deref())?;
-        let trace = Some(self.bench.trace(&drawn.task, &self.part.role)?);
+        let queries = self.part.choices.queries;
+        let drawn = kind.draw(place, queries, separator, self.sentences.as_deref())?;
+        let trace = Some(self.bench.trace(&drawn.task, &drawn.further, &self.part.role)?);
         let Drawn { target, regime, shift, bayes, .. } = drawn;
         Ok(Record { task, regime, shift, target, bayes, path: None, heads: vec![], trace })
     }

@@ -24,6 +24,9 @@ pub const SWEEP_LONGEST: u32 = 60;
 /// The largest candidate horizon when rules are compared.
 pub const RULES_LONGEST: u32 = 100;
 
+/// The most queries that a prompt is asked about: there are ten digits.
+pub const MOST_QUERIES: usize = 10;
+
 /// The paper's numbers of blocks.
 pub const BUDGETS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
@@ -111,13 +114,14 @@ pub enum Kernel {
 /// | `kernel` | all tokens | which derivatives the kernels are made of |
 /// | `max_tokens_per_example` | none | to how many tokens an input is cut |
 /// | `linear_only` | false | whether no step is taken in the model |
+/// | `queries` | 1 | how many queries every prompt is asked about, for rules |
 ///
 /// # Examples
 ///
 /// ```
 /// use fewstep::reproduce::Choices;
 ///
-/// assert_eq!(Choices::default().longest, 30);
+/// assert_eq!((Choices::default().longest, Choices::default().queries), (30, 1));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -140,6 +144,14 @@ pub struct Choices {
     pub max_tokens_per_example: Option<usize>,
     /// Whether no step is taken in the model.
     pub linear_only: bool,
+    /// How many queries every prompt is asked about; only rules are compared on more than one.
+    #[serde(default = "one")]
+    pub queries: usize,
+}
+
+/// Runs before there was a choice asked one query.
+fn one() -> usize {
+    1
 }
 
 impl Default for Choices {
@@ -154,11 +166,20 @@ impl Default for Choices {
             kernel: Kernel::AllTokens,
             max_tokens_per_example: None,
             linear_only: false,
+            queries: one(),
         }
     }
 }
 
 impl Choices {
+    /// Whether prompts can be asked about as many queries as is chosen, `most` being the most.
+    pub(crate) fn check_queries(&self, most: usize) -> Result<(), Error> {
+        match self.queries {
+            found if (1..=most).contains(&found) => Ok(()),
+            found => Err(Error::BadQueries { found, most }),
+        }
+    }
+
     /// A model that writes prompts as is chosen.
     #[must_use]
     pub fn prepare(&self, model: &Model) -> Model {
@@ -351,6 +372,28 @@ mod tests {
             let found = text.to_owned();
             assert_eq!(text.parse::<Shard>(), Err(Error::BadShard { found }));
         }
+    }
+
+    /// Settings that were written before prompts had further queries are those with one.
+    #[test]
+    fn settings_of_earlier_runs_asked_one_query() {
+        let usual = Choices::default();
+        let mut json = serde_json::to_value(&usual).unwrap();
+        assert_eq!(json["queries"], 1);
+        json.as_object_mut().unwrap().remove("queries");
+        assert_eq!(serde_json::from_value::<Choices>(json).unwrap(), usual);
+        let with = |queries| Choices { queries, ..usual.clone() };
+        for queries in [1, MOST_QUERIES] {
+            assert_eq!(with(queries).check_queries(MOST_QUERIES), Ok(()));
+        }
+        for found in [0, 11] {
+            let refused = Err(Error::BadQueries { found, most: MOST_QUERIES });
+            assert_eq!(with(found).check_queries(MOST_QUERIES), refused);
+        }
+        let refused = with(11).check_queries(MOST_QUERIES).unwrap_err().to_string();
+        assert!(refused.contains("11") && refused.contains("from 1 to 10"), "{refused}");
+        let refused = with(2).check_queries(1).unwrap_err().to_string();
+        assert!(refused.contains("1 here"), "{refused}");
     }
 
     #[test]

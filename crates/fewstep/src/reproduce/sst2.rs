@@ -3,7 +3,7 @@
 //! In: a table of sentences with the labels 0 and 1, as SST-2 is distributed. Out: [`Drawn`]. The
 //! file is somebody else's: it is read with a limit, and every line is checked.
 
-use super::digit_shift::{Drawn, EXAMPLES};
+use super::digit_shift::{Drawn, EXAMPLES, others};
 use super::settings::{DataSource, Stream, rng};
 use crate::error::{Error, refused};
 use crate::tasks::Fingerprint;
@@ -131,23 +131,48 @@ impl Sentences {
     #[must_use]
     pub fn draw(&self, seed: u64, number: usize, separator: &str) -> Drawn {
         let mut rng = rng(seed, Stream::Sentences, number);
-        let mut drawn = self.labelled(["0", "1"], false, &mut rng);
+        let drawn = self.labelled(["0", "1"], false, 1, &mut rng);
+        let mut drawn = drawn.expect("a table holds at least eleven sentences");
         drawn.task.id = format!("sst2-{seed}-{number}");
         separator.clone_into(&mut drawn.task.separator);
         drawn
     }
 
+    /// Whether there are sentences for as many queries beside the examples.
+    pub(super) fn check_queries(&self, queries: usize) -> Result<(), Error> {
+        if self.rows.len() >= EXAMPLES + queries {
+            return Ok(());
+        }
+        let least = EXAMPLES + queries;
+        Err(Error::BadTableSize {
+            file: self.source.file.clone().into(),
+            found: self.rows.len() as u64,
+            what: "sentences",
+            allowed: format!("at least {least} for {queries} queries per prompt"),
+        })
+    }
+
     /// Draws eleven different sentences as a task without a name, with these labels for negative
-    /// and positive ones, or the other way round.
-    pub(super) fn labelled(&self, texts: [&str; 2], turned: bool, rng: &mut Rng) -> Drawn {
+    /// and positive ones, or the other way round, and others for further queries.
+    pub(super) fn labelled(
+        &self,
+        texts: [&str; 2],
+        turned: bool,
+        queries: usize,
+        rng: &mut Rng,
+    ) -> Result<Drawn, Error> {
+        self.check_queries(queries)?;
         let chosen = rng.choose(EXAMPLES + 1, self.rows.len());
         let shown = |positive: bool| usize::from(positive != turned);
         let example = |&row: &usize| {
             let (x, positive) = self.rows[row].clone();
             Example { x, y: texts[shown(positive)].to_owned() }
         };
-        let (asked, others) = chosen.split_last().expect("eleven sentences were drawn");
-        let Example { x, y } = example(asked);
+        let query = |row: &usize| {
+            let Example { x, y } = example(row);
+            Query { x, y: Some(y) }
+        };
+        let (asked, examples) = chosen.split_last().expect("eleven sentences were drawn");
         let answer = shown(self.rows[*asked].1);
         let label = |index: usize| Label { text: texts[index].to_owned(), value: index as f64 };
         let task = Task {
@@ -155,10 +180,13 @@ impl Sentences {
             template: TEMPLATE.to_owned(),
             separator: String::new(),
             labels: vec![label(0), label(1)],
-            examples: others.iter().map(example).collect(),
-            query: Query { x, y: Some(y) },
+            examples: examples.iter().map(example).collect(),
+            query: query(asked),
         };
-        Drawn { task, target: answer as f64, regime: None, shift: None, bayes: None }
+        let further = others(queries.saturating_sub(1), self.rows.len(), &chosen, rng);
+        let further = further.iter().map(query).collect();
+        let target = answer as f64;
+        Ok(Drawn { task, further, target, regime: None, shift: None, bayes: None })
     }
 }
 

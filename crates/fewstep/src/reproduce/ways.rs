@@ -5,20 +5,20 @@
 //! gone one by one. What was seen of the chosen block is kept, so that error bars and gates can be
 //! judged afterwards without the model.
 
-use super::record::SeenBlock;
+use super::left_out_steps::decide_again;
+use super::record::{SeenBlock, single};
 use crate::error::Error;
 use crate::way::Way;
 use fewstep_core::leave_one_out::Averaging;
-use fewstep_core::{Decision, HorizonRule, Rules, Selection, Update, decide};
-use fewstep_engine::{Config, Model, Task, choose_blocks};
+use fewstep_core::{Decision, Filter, HorizonRule, Rules, Selection, Update, decide};
+use fewstep_engine::{Config, Model, Observation, Prepared, Task, choose_blocks};
 use serde::{Deserialize, Serialize};
 
 /// How the usual way is called in tables.
-pub(crate) const USUAL: &str = "one MLP, careful average";
+pub(crate) const USUAL: &str = "all MLPs, by label";
 
-/// Candidate numbers of steps that grow by a third or so: a few steps are as likely to be best as
-/// many.
-const GROWING: [u32; 11] = [0, 1, 2, 3, 4, 6, 8, 11, 16, 22, 30];
+/// The usual way with left-out errors by steps in the model.
+const BY_STEPS: &str = "all MLPs, left-out errors by steps";
 
 /// A decision as a user would ask for it, and how it is called in tables.
 pub(crate) type Named = (&'static str, Way);
@@ -43,75 +43,212 @@ pub struct Taken {
     pub horizon: u32,
     /// The chosen blocks together.
     pub seen: SeenBlock,
+    /// The same decision and update for further queries, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<TakenFurther>,
+}
+
+/// Where a way led at a further query.
+///
+/// # Examples
+///
+/// See [`Bench::trace`](super::measure::Bench::trace).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakenFurther {
+    /// The prediction, by the model; `None` if no steps were taken.
+    pub prediction: Option<f64>,
+    /// The same by the linear picture.
+    pub linear: f64,
+    /// Of the chosen blocks together, one number per example.
+    pub coupling: Vec<f32>,
+    /// Of the chosen blocks together, at the query.
+    pub variance: f32,
+}
+
+impl Taken {
+    /// Where it led at one of the further queries, if that is known.
+    pub(crate) fn asked_again(&self, index: usize) -> Option<Self> {
+        let TakenFurther { prediction, linear, coupling, variance } =
+            self.further.get(index)?;
+        let kernel = self.seen.kernel.clone();
+        Some(Self {
+            way: self.way.clone(),
+            prediction: *prediction,
+            linear: *linear,
+            block: self.block.clone(),
+            horizon: self.horizon,
+            seen: SeenBlock { kernel, coupling: coupling.clone(), variance: *variance },
+            further: vec![],
+        })
+    }
 }
 
 /// Those that are tried while decisions are developed, or the fewer ones that are judged on test
-/// tasks: the [usual way](Way::usual), and variations of it.
+/// tasks: the [usual way](Way::usual), what was usual before it, and variations.
 pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
     let usual = Way::usual(config);
     let with = |rules| Way { rules, blocks: usual.blocks.clone() };
-    let all = Rules { select: Selection::All, budget: None, ..usual.rules.clone() };
-    // To choose one of many matrices by ten examples is a gamble that moving all of them avoids, and
-    // a power of one half is what errors of a normal distribution deserve.
-    let balanced = Rules {
-        leave_one_out: Averaging::Balanced,
-        inverse_temperature: 0.5,
-        horizons: GROWING.to_vec(),
-        ..all.clone()
+    let one = Rules { select: Selection::LeaveOneOut, budget: Some(1), ..usual.rules.clone() };
+    let careful = Rules {
+        horizon: HorizonRule::LeaveOneOutAverage,
+        select: Selection::LeaveOneOut,
+        budget: Some(1),
+        step_scale: 0.3,
+        ..Rules::default()
     };
-    let mut ways = vec![
-        (USUAL, usual.clone()),
-        ("all MLPs, careful average", with(all.clone())),
-        ("all MLPs, balanced average", with(balanced)),
-    ];
+    let mut ways =
+        vec![(USUAL, usual.clone()), ("one MLP, careful average", with(careful.clone()))];
     if test {
         return ways;
     }
+    let all = Rules { select: Selection::All, budget: None, ..careful };
+    let balanced = Rules { leave_one_out: Averaging::Balanced, ..usual.rules.clone() };
+    let plain = Rules { leave_one_out: Averaging::Plain, ..usual.rules.clone() };
     let hard = Rules { horizon: HorizonRule::LeaveOneOut, ..usual.rules.clone() };
-    let even = Rules { leave_alone_odds: 1.0, ..usual.rules.clone() };
-    let Way { blocks, rules: Rules { step_scale, .. } } = Way::paper(config);
-    let heads = Rules { budget: None, step_scale, ..usual.rules.clone() };
-    let all_heads = Rules { step_scale, ..all };
     ways.extend([
-        ("one MLP, leave-one-out", with(hard)),
-        ("one MLP, average", with(even)),
-        ("heads by left-out errors", Way { blocks: blocks.clone(), rules: heads }),
-        ("all heads, careful average", Way { blocks, rules: all_heads }),
+        ("all MLPs, careful average", with(all)),
+        ("all MLPs, every example counting the same", with(balanced)),
+        ("all MLPs, plain mean", with(plain)),
+        ("all MLPs, one number of steps", with(hard)),
+        ("one MLP, by label", with(one)),
+        (BY_STEPS, usual.clone()),
     ]);
+    ways.extend(elsewhere(config));
+    ways
+}
+
+/// The usual rules for other blocks: of other layers, of other kinds, and chosen for each prompt.
+fn elsewhere(config: &Config) -> Vec<Named> {
+    let half = config.layers.div_ceil(2);
+    let rules = Way::usual(config).rules;
+    let of = |blocks: String| Way { blocks, rules: rules.clone() };
+    let heads = of(format!("value@last{half}"));
+    let greedy = Rules { select: Selection::LeaveOneOut, ..rules.clone() };
+    let mut ways = vec![
+        ("MLPs of the last layer", of("mlp-up@last1".to_owned())),
+        ("MLPs of the last two layers", of(format!("mlp-up@last{}", config.layers.min(2)))),
+        ("MLPs of all layers", of("mlp-up@all".to_owned())),
+        ("all value heads", heads.clone()),
+        ("value heads by left-out errors", Way { rules: greedy, ..heads }),
+    ];
+    let kinds = [
+        ("all output heads", "output"),
+        ("all query heads", "query"),
+        ("all key heads", "key"),
+        ("second MLP matrices", "mlp-down"),
+        ("norms", "norm"),
+        ("low-rank updates of values", "lora-value"),
+    ];
+    ways.extend(kinds.map(|(name, kind)| (name, of(format!("{kind}@last{half}")))));
     ways
 }
 
 /// Goes these ways, in the model if it is `real` and else by the linear picture alone; what is observed
-/// for one serves the next if it has the same candidates.
+/// for one serves the next if it has the same candidates. Further queries are prompts in tokens, as
+/// [`Prepared::further`] takes them.
 pub(crate) fn take(
     model: &Model,
-    task: &Task,
+    (task, further): (&Task, &[Vec<u32>]),
     ways: &[Named],
     real: bool,
 ) -> Result<Vec<Taken>, Error> {
+    // One decision and one update serve all queries.
+    debug_assert!(further.is_empty() || ways.iter().all(|(_, way)| !way.looks_at_query()));
     let mut taken = Vec::with_capacity(ways.len());
     for alike in ways.chunk_by(|(_, a), (_, b)| a.blocks == b.blocks) {
         let blocks = choose_blocks(&alike[0].1.blocks, model.config())?;
         let prepared = model.prepare(task, &blocks)?;
+        let queries = Queries::of(&prepared, further)?;
         let base = prepared.observation().query_prediction;
         for (name, way) in alike {
-            let decision = decide(&prepared.observation().geometry, &way.rules)?;
-            let prediction = match decision.update {
-                _ if !real => None,
-                Update::None => Some(base),
-                _ => Some(prepared.clone().act_at_once(&decision)?.1.adapted),
-            };
+            let seen = prepared.observation();
+            let mut decision = decide(&seen.geometry, &way.rules)?;
+            match *name {
+                BY_STEPS if !real => continue,
+                BY_STEPS => {
+                    decision = decide_again(model, task, (&blocks, seen), way, decision)?;
+                }
+                _ => {}
+            }
+            let (mut prediction, mut update) = (real.then_some(base), None);
+            if real && decision.update != Update::None {
+                let outcome = prepared.clone().act_at_once(&decision)?.1;
+                (prediction, update) = (Some(outcome.adapted), outcome.update);
+            }
+            let predictions = queries.predict(&prepared, update.as_ref())?;
             taken.push(Taken {
                 way: (*name).to_owned(),
                 prediction,
-                linear: base + decision.query.map_or(0.0, |query| query.correction),
+                linear: base + change(&decision, seen)?,
                 block: first_block(&decision),
                 horizon: decision.how_far.horizon,
                 seen: SeenBlock::of(&decision.block),
+                further: queries.taken(&decision, real.then_some(predictions))?,
             });
         }
     }
     Ok(taken)
+}
+
+/// Further queries on the examples of a task, and what was seen of each.
+struct Queries<'a> {
+    tokens: &'a [Vec<u32>],
+    seen: Vec<Observation>,
+}
+
+impl<'a> Queries<'a> {
+    fn of(prepared: &Prepared<'_>, tokens: &'a [Vec<u32>]) -> Result<Self, Error> {
+        let seen = if tokens.is_empty() { vec![] } else { prepared.further(tokens)? };
+        Ok(Self { tokens, seen })
+    }
+
+    /// Predictions under an update, or without one the model's own.
+    fn predict(
+        &self,
+        prepared: &Prepared<'_>,
+        update: Option<&fewstep_engine::Update>,
+    ) -> Result<Vec<f64>, Error> {
+        match update {
+            Some(update) if !self.tokens.is_empty() => {
+                Ok(prepared.predict_further(self.tokens, update)?)
+            }
+            _ => Ok(self.seen.iter().map(|seen| seen.query_prediction).collect()),
+        }
+    }
+
+    /// Where a decision leads at each of them.
+    fn taken(
+        &self,
+        decision: &Decision,
+        predictions: Option<Vec<f64>>,
+    ) -> Result<Vec<TakenFurther>, Error> {
+        let taken = |(index, seen): (usize, &Observation)| {
+            let block = seen.geometry.sum(&decision.which.selected)?;
+            let quantity = "what a decision does at a further query";
+            let query = block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
+            let residuals = seen.geometry.residuals();
+            let correction = decision.update.query_correction(
+                &decision.spectrum,
+                &query.coupling,
+                residuals,
+            )?;
+            Ok(TakenFurther {
+                prediction: predictions.as_ref().map(|all| all[index]),
+                linear: seen.query_prediction + correction,
+                coupling: single(&query.coupling),
+                variance: single(&[query.variance])[0],
+            })
+        };
+        self.seen.iter().enumerate().map(taken).collect()
+    }
+}
+
+/// By how much a decision moves the prediction for the task's own query, by the linear picture.
+fn change(decision: &Decision, seen: &Observation) -> Result<f64, Error> {
+    let Some(query) = decision.block.query() else { return Ok(0.0) };
+    let residuals = seen.geometry.residuals();
+    Ok(decision.update.query_correction(&decision.spectrum, &query.coupling, residuals)?)
 }
 
 fn first_block(decision: &Decision) -> String {
@@ -131,14 +268,17 @@ mod tests {
         let model = crate::builtin().unwrap();
         let task = draw(0, 20, "\n").task;
         let ways = ways(model.config(), false);
-        let take = |real| take(&model, &task, &ways, real).unwrap();
+        let take = |real| take(&model, (&task, &[]), &ways, real).unwrap();
         let taken = take(true);
         assert_eq!(ways.len(), taken.len());
-        for (linear, taken) in take(false).iter().zip(&taken) {
+        let usual = |taken: &&Taken| taken.way != BY_STEPS;
+        for (linear, taken) in take(false).iter().zip(taken.iter().filter(usual)) {
             assert_eq!(linear, &Taken { prediction: None, ..taken.clone() });
         }
 
-        for ((_, way), taken) in ways.iter().zip(&taken) {
+        // Errors by real steps are no choice of the tool.
+        let choices = ways.iter().zip(&taken).filter(|((name, _), _)| *name != BY_STEPS);
+        for ((_, way), taken) in choices {
             let session = Session::new(model.clone(), Action::Act).unwrap();
             let answer = session.with_way(way.clone()).unwrap().answer(&task).unwrap();
             let said = answer.report.prediction;
@@ -158,6 +298,25 @@ mod tests {
     #[test]
     fn test_tasks_see_fewer_ways() {
         let config = crate::builtin().unwrap().config().clone();
-        assert_eq!(ways(&config, true), ways(&config, false)[..3]);
+        assert_eq!(ways(&config, true), ways(&config, false)[..2]);
+    }
+
+    /// One decision serves all queries on a prompt because none of them looks at the query.
+    #[test]
+    fn no_way_looks_at_the_query() {
+        let config = crate::builtin().unwrap().config().clone();
+        for (name, way) in ways(&config, false) {
+            assert!(!way.looks_at_query(), "{name}");
+        }
+        let with = |rules| Way { rules, ..Way::usual(&config) };
+        let usual = crate::way::usual_rules;
+        for rules in [
+            Rules { select: Selection::QueryAware, ..usual() },
+            Rules { select: Selection::QueryScore, ..usual() },
+            Rules { horizon: HorizonRule::BayesGap, ..usual() },
+            Rules { leave_one_out: Averaging::QueryWeighted, ..usual() },
+        ] {
+            assert!(with(rules).looks_at_query());
+        }
     }
 }

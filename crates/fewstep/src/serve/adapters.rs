@@ -7,7 +7,6 @@
 use crate::options::Options;
 use crate::report::Report;
 use crate::tasks::Fingerprint;
-use fewstep_core::{HorizonRule, Selection};
 use fewstep_engine::{Config, Lora, Task, Update};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,9 +55,7 @@ impl Written {
         options: &Options,
     ) -> Self {
         let way = options.asked.way(config);
-        let looks_at_query =
-            matches!(way.rules.select, Selection::QueryAware | Selection::QueryScore)
-                || way.rules.horizon == HorizonRule::BayesGap;
+        let looks_at_query = way.looks_at_query();
         let Options { bos, max_tokens_per_example, loo_order, full, .. } = options;
         let prompts = (bos, max_tokens_per_example, loo_order, full);
         let text = format!("{:?}", (model, way, lora, prompts));

@@ -306,13 +306,17 @@ impl Path<'_, '_> {
         self.prompt.left_out(&self.reported, self.size, &self.prompt.horizons)
     }
 
-    /// Risks to the power of `−n`, times five for the shortest against all others.
+    /// Risks to the power of `−βn`, times the odds for the shortest against all others.
     fn left_out_posterior(&self) -> Vec<f64> {
         let risks = self.left_out();
         let best = risks.iter().fold(f64::INFINITY, |a, &b| a.min(b));
-        let likelihoods = risks.iter().map(|risk| (-self.n() * (risk / best).ln()).exp());
+        let how_far = &self.prompt.report["how_far"];
+        let (power, odds) =
+            (number(&how_far["inverse_temperature"]), number(&how_far["leave_alone_odds"]));
+        let likelihoods =
+            risks.iter().map(|risk| (-power * self.n() * (risk / best).ln()).exp());
         let prior =
-            |place: usize| if place == 0 { 5.0 * (risks.len() - 1) as f64 } else { 1.0 };
+            |place: usize| if place == 0 { odds * (risks.len() - 1) as f64 } else { 1.0 };
         let weights: Vec<f64> = likelihoods
             .enumerate()
             .map(|(place, likelihood)| prior(place) * likelihood)

@@ -182,19 +182,41 @@ impl<'r> Prompt<'r> {
         }
     }
 
-    /// The trimmed mean of the squared errors on examples left out, at every horizon.
+    /// The averaged squares of the errors on examples left out, at every horizon.
     pub(crate) fn left_out(&self, kernel: &Rows, size: f64, horizons: &[u64]) -> Vec<f64> {
         let n = self.n();
         let most = horizons.iter().copied().max().unwrap();
         let errors = self.without_each(kernel, &vec![0.0; n], size, most);
+        let by_label = self.report["how_far"]["averaging"] == "by-label";
         let mean = |&horizon: &u64| {
             let place = usize::try_from(horizon).unwrap();
-            let mut all: Vec<f64> = errors.iter().map(|e| e[place].0.powi(2)).collect();
-            all.sort_by(f64::total_cmp);
-            let kept = if n > 2 { &all[1..n - 1] } else { &all[..] };
-            kept.iter().sum::<f64>() / kept.len() as f64
+            let errors: Vec<f64> = errors.iter().map(|each| each[place].0).collect();
+            if by_label { self.by_label(&errors) } else { trimmed(&errors) }
         };
         horizons.iter().map(mean).collect()
+    }
+
+    /// The root of mean times median of the squared errors, of predictions that stay in the range of
+    /// the labels, after every example was repeated until all labels have as many.
+    fn by_label(&self, errors: &[f64]) -> f64 {
+        let geometry = &self.report["geometry"];
+        let (labels, room) = (numbers(&geometry["labels"]), rows(&geometry["room"]));
+        let count = |label: f64| {
+            labels.iter().filter(|other| other.to_bits() == label.to_bits()).count()
+        };
+        // Divided by each of the counts of up to ten examples.
+        let repeated = 2520;
+        let mut squares = Vec::new();
+        for (example, error) in errors.iter().enumerate() {
+            let residual = self.residuals[example];
+            let moved = (residual - error).clamp(room[example][0], room[example][1]);
+            let times = repeated / count(labels[example]);
+            squares.extend(vec![(residual - moved).powi(2); times]);
+        }
+        squares.sort_by(f64::total_cmp);
+        let all = squares.len();
+        let median = (squares[(all - 1) / 2] + squares[all / 2]) / 2.0;
+        (squares.iter().sum::<f64>() / all as f64 * median).sqrt()
     }
 
     /// The blocks with which examples left out are predicted best, while that gets better.
@@ -255,4 +277,12 @@ impl<'r> Prompt<'r> {
         };
         assert_eq!(self.selected, expected, "{}: {}", self.report["id"], which["rule"]);
     }
+}
+
+/// The mean of the squares without the smallest and the largest.
+fn trimmed(errors: &[f64]) -> f64 {
+    let mut all: Vec<f64> = errors.iter().map(|error| error.powi(2)).collect();
+    all.sort_by(f64::total_cmp);
+    let kept = if all.len() > 2 { &all[1..all.len() - 1] } else { &all[..] };
+    kept.iter().sum::<f64>() / kept.len() as f64
 }

@@ -1,7 +1,7 @@
 //! Blocks from features, factors and priors, and their sums.
 
-use crate::Lines;
 use crate::inputs::{self, EXAMPLES, features};
+use crate::{Lines, leave_one_out};
 use fewstep_core::{Block, Error, Factors, Geometry, Matrix};
 
 /// Two blocks with a query.
@@ -51,6 +51,9 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     lines_of(lines, "Block.intercept", &Block::intercept(3)?);
     lines_of(lines, "Geometry.sum", &geometry.sum(&[2, 0])?);
     lines_of(lines, "Geometry.total", &geometry.total());
+    let answered = geometry.clone().with_answers(leave_one_out::answers()?)?;
+    let answers = answered.answers().into_iter().flat_map(|answers| answers.labels());
+    lines.add("Geometry.answers", answers.map(|&label| label as f64));
     let scaled = geometry.precondition(&[0.3, 1.0, 2.7])?;
     lines_of(lines, "Geometry.precondition", &scaled.total());
     Ok(())

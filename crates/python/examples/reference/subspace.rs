@@ -1,6 +1,6 @@
 //! Which blocks to update.
 
-use crate::{Lines, inputs};
+use crate::{Lines, inputs, leave_one_out};
 use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::subspace::{self, LeftOut};
 use fewstep_core::{Block, Error, Geometry, Rng};
@@ -30,12 +30,14 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let greedy = subspace::greedy_correction(geometry, 3, 0.25, 4)?;
     lines.add("subspace.greedy_correction.blocks", positions(greedy.blocks));
     lines.add("subspace.greedy_correction.corrections", greedy.corrections);
+    let geometry = &geometry.clone().with_answers(leave_one_out::answers()?)?;
     let horizons: Vec<u32> = (0..=12).collect();
     for (name, averaging) in [
         ("plain", Averaging::Plain),
         ("trimmed", Averaging::Trimmed),
         ("median", Averaging::Median),
         ("balanced", Averaging::Balanced),
+        ("by-label", Averaging::ByLabel),
         ("query-weighted", Averaging::QueryWeighted),
     ] {
         let steps = LeftOut { step_scale: 0.25, horizons: &horizons, averaging };

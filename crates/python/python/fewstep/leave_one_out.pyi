@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._native import StepSize
 from .evidence import HorizonChoice
 
-_Averaging = Literal["plain", "trimmed", "median", "balanced", "query-weighted"]
+_Averaging = Literal["plain", "trimmed", "median", "balanced", "by-label", "query-weighted"]
 
 @final
 class Interval:
@@ -17,6 +17,17 @@ class Interval:
     def lower(self) -> float: ...
     @property
     def upper(self) -> float: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+@final
+class Answers:
+    def __new__(
+        cls, labels: Iterable[int], predictions: ArrayLike, range: ArrayLike
+    ) -> Answers: ...
+    @property
+    def labels(self) -> list[int]: ...
+    @property
+    def room(self) -> list[Interval]: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @final
@@ -29,6 +40,9 @@ class LeaveOneOut:
         candidates: Iterable[int],
         coupling: ArrayLike | None = None,
     ) -> LeaveOneOut: ...
+    @classmethod
+    def from_errors(cls, candidates: Iterable[int], errors: ArrayLike) -> LeaveOneOut: ...
+    def with_answers(self, residuals: ArrayLike, answers: Answers) -> LeaveOneOut: ...
     @property
     def candidates(self) -> list[int]: ...
     @property

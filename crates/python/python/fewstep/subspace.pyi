@@ -39,5 +39,5 @@ def greedy_left_out(
     *,
     step_scale: float,
     horizons: Iterable[int],
-    averaging: Literal["plain", "trimmed", "median", "balanced", "query-weighted"],
+    averaging: Literal["plain", "trimmed", "median", "balanced", "by-label", "query-weighted"],
 ) -> LeftOutChoice: ...

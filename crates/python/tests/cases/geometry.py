@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import fewstep
 
-from . import inputs
+from . import inputs, leave_one_out
 from .inputs import EXAMPLES, features
 
 
@@ -43,6 +43,8 @@ def cases():
         "Geometry.precondition": whole.precondition([0.3, 1.0, 2.7]).total(),
     }
     found = {"Block.name": list(given.name.encode())}
+    answered = whole.with_answers(leave_one_out.answers())
+    found["Geometry.answers"] = answered.answers.labels
     for name, block in blocks.items():
         found[f"{name}.kernel"] = block.kernel
         found[f"{name} query"] = [*block.coupling, block.query_variance]

@@ -1,24 +1,33 @@
 from __future__ import annotations
 
 import fewstep
-from fewstep.leave_one_out import LeaveOneOut
+from fewstep.leave_one_out import Answers, LeaveOneOut
 
 from . import inputs
 
 COUPLING = [0.5, -0.25, 1.0, 0.75]
 
 
+def answers() -> Answers:
+    """Labels of which one has two examples, and a range that predictions leave."""
+    return Answers([2, 0, 2, 1], [0.375, 0.625, 0.5, 0.25], (-0.25, 1.375))
+
+
 def cases():
     step = fewstep.StepSize.fraction(0.3, fewstep.Spectrum(inputs.kernel()))
-    found = {}
+    known = answers()
+    found = {"Answers.labels": known.labels}
+    found["Answers.room"] = [[room.lower, room.upper] for room in known.room]
     for length, candidates in [("short", [0, 2, 7]), ("long", [0, 20, 90])]:
         left_out = LeaveOneOut(
             inputs.kernel(), inputs.residuals(), step, candidates, COUPLING
-        )
+        ).with_answers(inputs.residuals(), known)
         name = lambda method: f"LeaveOneOut.{method} {length}"
         found[name("errors")] = left_out.errors
         found[name("candidates")] = left_out.candidates
-        for kind in ("plain", "trimmed", "median", "balanced", "query-weighted"):
+        again = LeaveOneOut.from_errors(candidates, left_out.errors)
+        found[name("from_errors")] = again.risk("balanced")
+        for kind in ("plain", "trimmed", "median", "balanced", "by-label", "query-weighted"):
             found[name(f"risk {kind}")] = left_out.risk(kind)
             choice = left_out.choose(kind, 0.1)
             found[name(f"choose {kind}")] = [choice.horizon, choice.index]

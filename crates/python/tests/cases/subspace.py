@@ -3,7 +3,7 @@ from __future__ import annotations
 import fewstep
 from fewstep import subspace
 
-from . import inputs
+from . import inputs, leave_one_out
 
 
 def geometry():
@@ -32,7 +32,8 @@ def cases():
         "subspace.greedy_correction.blocks": greedy.blocks,
         "subspace.greedy_correction.corrections": greedy.corrections,
     }
-    for averaging in ["plain", "trimmed", "median", "balanced", "query-weighted"]:
+    given = given.with_answers(leave_one_out.answers())
+    for averaging in ["plain", "trimmed", "median", "balanced", "by-label", "query-weighted"]:
         choice = subspace.greedy_left_out(
             given, 3, step_scale=0.25, horizons=range(13), averaging=averaging
         )

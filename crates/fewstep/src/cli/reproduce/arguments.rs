@@ -5,7 +5,7 @@ use crate::cli::arguments::{BosChoice, Dynamics, fraction, positive};
 use crate::reproduce::sweep::SWEEP_TASKS;
 use crate::reproduce::theory::TheorySettings;
 use crate::reproduce::{
-    Choices, Experiment, Kernel, Kind, RULES_LONGEST, Request, Shard, Traces,
+    Choices, Experiment, Kernel, Kind, MOST_QUERIES, RULES_LONGEST, Request, Shard, Traces,
 };
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use fewstep_engine::Order;
@@ -200,6 +200,10 @@ pub(in crate::cli) struct Rules {
     /// The largest number of steps
     #[arg(long, value_name = "T", value_parser = value_parser!(u32).range(1..=MOST_STEPS), default_value_t = RULES_LONGEST)]
     longest: u32,
+    /// How many queries every prompt is asked about: more of them cost little beside the prompt, and
+    /// average out what is special about one
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(1..=MOST_QUERIES as i64), default_value_t = 1)]
+    queries: u8,
     /// Labelled sentences: a table with the columns sentence and label, such as dev.tsv of SST-2
     #[arg(long, value_name = "FILE.tsv")]
     pub(in crate::cli) data: Option<PathBuf>,
@@ -221,7 +225,8 @@ impl Rules {
         if kinds.is_empty() && self.place.model == BUILTIN {
             kinds = Kind::ALL.into_iter().filter(|kind| kind.is_digits()).collect();
         }
-        let choices = Choices { longest: self.longest, ..choices };
+        let queries = usize::from(self.queries);
+        let choices = Choices { longest: self.longest, queries, ..choices };
         let tasks = tasks.unwrap_or(Experiment::Rules.paper_tasks());
         Traces { kinds, test: self.split == Split::Test, tasks, seed, seeds, choices }
     }

@@ -222,7 +222,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Every rule that was tried on the tasks for development.
-pub(crate) const TRIED: [Rule; 27] = [
+pub(crate) const TRIED: [Rule; 28] = [
     Rule::Fixed(0),
     Rule::Fixed(8),
     Rule::Fixed(30),
@@ -243,6 +243,7 @@ pub(crate) const TRIED: [Rule; 27] = [
     Rule::LeaveOneOutAverage(Averaging::Plain, 1.0),
     Rule::LeaveOneOutAverage(Averaging::Trimmed, 0.5),
     Rule::LeaveOneOutAverage(Averaging::Trimmed, 1.0),
+    Rule::LeaveOneOutAverage(Averaging::ByLabel, 0.5),
     Rule::Filter,
     Rule::FilterLeaveOneOut,
     Rule::FilterAverage(0.5),
@@ -268,6 +269,7 @@ impl fmt::Display for Rule {
             Averaging::Median => "median",
             Averaging::Balanced => "balanced",
             Averaging::QueryWeighted => "weighted by the query",
+            Averaging::ByLabel => "by label",
         };
         match *self {
             Self::Fixed(0) => write!(formatter, "no adaptation"),

@@ -1,10 +1,10 @@
 //! A measured task as rules see it, and the predictions that they choose between.
 //!
-//! In: a [`Record`] with a trace. Out: [`Case`], whose [`Seen`] holds curves over the numbers of
+//! In: a [`Record`] with a trace. Out: a [`Case`] for each of its queries, whose [`Seen`] holds curves over the numbers of
 //! steps, computed once and looked at by every rule. Rules never get the answer.
 
 use super::super::methods::Dynamics;
-use super::super::record::Record;
+use super::super::record::{Record, Trace};
 use super::super::ways::{Taken, USUAL};
 use crate::error::Error;
 use crate::way::usual_rules;
@@ -32,16 +32,17 @@ pub(crate) struct Seen {
     pub(crate) signal: SignalFit,
 }
 
-/// A task, what was seen of it, and where steps lead.
+/// A query of a task, what was seen of it, and where steps lead.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
+    /// Whether it asks something else about the prompt of the case before it.
+    pub(crate) further: bool,
     /// `None` if there is nothing to correct or nothing moves: all predictions are the model's.
     pub(crate) seen: Option<Seen>,
     target: f64,
     base: f64,
-    residuals: Vec<f64>,
-    /// The smallest and the largest value of a label.
-    labels: [f64; 2],
+    /// Residuals and what is known of the answers, without candidate blocks.
+    trace: Trace,
     steps: Vec<f64>,
     linear: Vec<f64>,
     /// Where whole decisions led.
@@ -56,6 +57,8 @@ pub(crate) struct Outlook {
     /// The prediction that the decision led to.
     pub(crate) adapted: f64,
     target: f64,
+    /// Whether it asks something else about the prompt of the one before it.
+    pub(crate) further: bool,
     /// How much of the weight is on steps.
     pub(crate) moved: f64,
     /// Posterior standard deviation of the ideal correction.
@@ -84,9 +87,18 @@ impl Outlook {
 }
 
 impl Case {
-    /// A record with a trace of so many steps, if it is one.
-    pub(crate) fn new(record: &Record, longest: u32) -> Result<Option<Self>, Error> {
-        let Some(trace) = &record.trace else { return Ok(None) };
+    /// Every query of a record with a trace of so many steps, its own first.
+    pub(crate) fn all(record: &Record, longest: u32) -> Result<Vec<Self>, Error> {
+        let Some(trace) = &record.trace else { return Ok(vec![]) };
+        let mut cases = vec![Self::new(trace, record.target, longest)?];
+        for (trace, target) in trace.asked_again() {
+            cases.push(Self { further: true, ..Self::new(&trace, target, longest)? });
+        }
+        Ok(cases)
+    }
+
+    /// A trace of so many steps with its own query.
+    fn new(trace: &Trace, target: f64, longest: u32) -> Result<Self, Error> {
         let seen = Seen::new(trace.geometry()?, trace.step_scale, longest)?;
         let mut linear = vec![trace.base; longest as usize + 1];
         if let Some(seen) = &seen {
@@ -96,16 +108,33 @@ impl Case {
                 *prediction += change;
             }
         }
-        Ok(Some(Self {
+        Ok(Self {
+            further: false,
             seen,
-            target: record.target,
+            target,
             base: trace.base,
-            residuals: trace.residuals.clone(),
-            labels: trace.labels,
+            trace: Trace {
+                blocks: vec![],
+                steps: vec![],
+                examples: vec![],
+                ways: vec![],
+                further: vec![],
+                ..trace.clone()
+            },
             steps: trace.steps.clone(),
             linear,
             ways: trace.ways.clone(),
-        }))
+        })
+    }
+
+    /// A prediction as it is judged: linear ones can leave the range of the labels, which no model
+    /// does, and are cut to it.
+    fn cut(&self, prediction: f64, dynamics: Dynamics) -> f64 {
+        let [least, most] = self.trace.labels;
+        match dynamics {
+            Dynamics::Steps => prediction,
+            Dynamics::Linear => prediction.max(least).min(most),
+        }
     }
 
     /// The usual decision, if it was carried out in this way, with intervals meant to hold the
@@ -119,23 +148,24 @@ impl Case {
             return Ok(None);
         };
         let Some(adapted) = taken.by(dynamics) else { return Ok(None) };
+        let [base, adapted] = [self.base, adapted].map(|found| self.cut(found, dynamics));
         // The block is chosen already.
         let rules = Rules { select: Selection::All, budget: None, ..usual_rules() };
         let block = taken.seen.block(taken.block.clone())?;
-        let geometry = Geometry::new(self.residuals.clone(), vec![block])?;
+        let geometry = self.trace.seeing(vec![block])?;
         let (mut intervals, mut moved, mut deviation) = (vec![], 0.0, 0.0);
         for &coverage in coverages {
             let decision = decide(&geometry, &Rules { coverage, ..rules.clone() })?;
             moved = decision.how_far.posterior.iter().skip(1).sum();
             let Some(query) = decision.query else { continue };
             deviation = query.standard_deviation;
-            let [least, most] = self.labels;
+            let [least, most] = self.trace.labels;
             // Without anything to correct there is no interval: the prediction stands alone.
             let ends = query.interval.map_or([0.0, 0.0], |found| [found.lower, found.upper]);
             intervals.push(ends.map(|end| (self.base + end).max(least).min(most)));
         }
-        let (base, target) = (self.base, self.target);
-        Ok(Some(Outlook { base, adapted, target, moved, deviation, intervals }))
+        let (target, further) = (self.target, self.further);
+        Ok(Some(Outlook { base, adapted, target, further, moved, deviation, intervals }))
     }
 
     /// Predictions after 0, 1, … steps.
@@ -154,18 +184,22 @@ impl Case {
     /// The squared error of one of them, if it was carried out in this way.
     pub(crate) fn way_error(&self, way: &str, dynamics: Dynamics) -> Option<f64> {
         let taken = self.ways.iter().find(|taken| taken.way == way)?;
-        Some((taken.by(dynamics)? - self.target).powi(2))
+        Some(self.squared_error(taken.by(dynamics)?, dynamics))
     }
 
     /// Squared errors after 0, 1, … steps.
     pub(crate) fn errors(&self, dynamics: Dynamics) -> Vec<f64> {
-        self.path(dynamics).iter().map(|found| (found - self.target).powi(2)).collect()
+        self.path(dynamics).iter().map(|&found| self.squared_error(found, dynamics)).collect()
     }
 
     /// The squared error of an average over the numbers of steps.
     pub(crate) fn error(&self, weights: &[f64], dynamics: Dynamics) -> f64 {
         let found: f64 = weights.iter().zip(self.path(dynamics)).map(|(w, s)| w * s).sum();
-        (found - self.target).powi(2)
+        self.squared_error(found, dynamics)
+    }
+
+    fn squared_error(&self, prediction: f64, dynamics: Dynamics) -> f64 {
+        (self.cut(prediction, dynamics) - self.target).powi(2)
     }
 }
 
@@ -195,7 +229,11 @@ impl Seen {
             curves.curve(&horizons, Noise::PlugIn)?,
         );
         let coupling = block.query().map(|query| query.coupling.as_slice());
-        let left_out = LeaveOneOut::of(block.kernel(), residuals, step, &horizons, coupling)?;
+        let mut left_out =
+            LeaveOneOut::of(block.kernel(), residuals, step, &horizons, coupling)?;
+        if let Some(answers) = geometry.answers() {
+            left_out = left_out.with_answers(residuals, answers)?;
+        }
         let signal = SignalFit::of(&spectrum, residuals)?;
         Ok(Some(Self {
             block,
@@ -232,7 +270,8 @@ impl Seen {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::super::record::{SeenBlock, Trace};
+    use super::super::super::record::{Further, SeenBlock};
+    use super::super::super::ways::TakenFurther;
     use super::*;
 
     /// Three examples with different kernels and a query like the first; real predictions begin
@@ -244,6 +283,7 @@ pub(crate) mod tests {
             residuals: vec![0.5, 0.25, -0.25],
             predictions: vec![0.5, 0.0, 0.25],
             labels: [0.0, 1.0],
+            alike: vec![0, 1, 2],
             blocks: vec![
                 SeenBlock {
                     kernel: vec![1.0, 0.5, 1.0, 0.0, 0.0, 1.0],
@@ -269,7 +309,9 @@ pub(crate) mod tests {
                     coupling: vec![1.0, 0.5, 0.0],
                     variance: 1.0,
                 },
+                further: vec![],
             }],
+            further: vec![],
         };
         Record {
             task: 0,
@@ -291,7 +333,30 @@ pub(crate) mod tests {
     pub(crate) fn case_of(way: &str, target: f64, slope: f64, longest: u32) -> Case {
         let mut record = record(target, slope, longest);
         way.clone_into(&mut record.trace.as_mut().unwrap().ways[0].way);
-        Case::new(&record, longest).unwrap().unwrap()
+        Case::all(&record, longest).unwrap().remove(0)
+    }
+
+    /// The same with a further query that is like the third example, with another answer and other
+    /// steps; its decision led to 0.75, and by the linear picture to 0.5.
+    pub(crate) fn two_cases(way: &str, targets: [f64; 2], slopes: [f64; 2]) -> Vec<Case> {
+        let mut record = record(targets[0], slopes[0], 4);
+        let trace = record.trace.as_mut().unwrap();
+        way.clone_into(&mut trace.ways[0].way);
+        let coupling = vec![0.0, 0.0, 1.0];
+        trace.ways[0].further = vec![TakenFurther {
+            prediction: Some(0.75),
+            linear: 0.5,
+            coupling: coupling.clone(),
+            variance: 1.0,
+        }];
+        trace.further = vec![Further {
+            target: targets[1],
+            base: 0.0,
+            couplings: vec![coupling, vec![0.0, 0.0, 0.5]],
+            variances: vec![1.0, 0.5],
+            steps: (0..=4).map(|step| slopes[1] * f64::from(step)).collect(),
+        }];
+        Case::all(&record, 4).unwrap()
     }
 
     impl Case {
@@ -329,10 +394,62 @@ pub(crate) mod tests {
     fn where_nothing_moves_there_is_nothing_to_see() {
         let mut record = record(0.3, 0.0, 2);
         record.trace.as_mut().unwrap().residuals = vec![0.0; 3];
-        let case = Case::new(&record, 2).unwrap().unwrap();
-        assert!(case.seen.is_none());
-        assert_eq!(case.errors(Dynamics::Linear), [0.09; 3]);
+        let cases = Case::all(&record, 2).unwrap();
+        assert!(cases.len() == 1 && cases[0].seen.is_none());
+        assert_eq!(cases[0].errors(Dynamics::Linear), [0.09; 3]);
         record.trace = None;
-        assert!(Case::new(&record, 2).unwrap().is_none());
+        assert!(Case::all(&record, 2).unwrap().is_empty());
+    }
+
+    /// A further query shares residuals and kernels, and has everything else for itself.
+    #[test]
+    fn every_query_is_a_case() {
+        let cases = two_cases(USUAL, [0.3, 0.8], [0.1, 0.2]);
+        assert_eq!(cases.iter().map(|case| case.further).collect::<Vec<_>>(), [false, true]);
+        let [first, second] = [0, 1].map(|index| cases[index].seen.as_ref().unwrap());
+        assert_eq!(first.block.kernel(), second.block.kernel());
+        assert_eq!(first.left_out.errors(), second.left_out.errors());
+        assert_eq!(second.block.query().unwrap().coupling, [0.0, 0.0, 1.5]);
+        // One linear step: ρ k_xᵀ r, here with the third residual alone.
+        let step = second.step.get() * 1.5 * -0.25;
+        assert!((cases[1].linear[1] - step).abs() < 1e-12);
+        let errors = cases[1].errors(Dynamics::Steps);
+        assert!((errors[0] - 0.64).abs() < 1e-12 && errors[4] < 1e-24);
+        let way = |dynamics| cases[1].way_error(USUAL, dynamics).unwrap();
+        assert!((way(Dynamics::Steps) - 0.0025).abs() < 1e-12);
+        assert!((way(Dynamics::Linear) - 0.09).abs() < 1e-12);
+        let outlook = cases[1].outlook(Dynamics::Steps, &[0.5]).unwrap().unwrap();
+        assert!(outlook.further && (outlook.adapted - 0.75).abs() < 1e-12);
+        let alone = case_of(USUAL, 0.3, 0.1, 4);
+        assert_eq!(alone.errors(Dynamics::Linear), cases[0].errors(Dynamics::Linear));
+    }
+
+    #[test]
+    fn a_query_without_all_couplings_is_refused() {
+        let mut record = record(0.3, 0.1, 2);
+        let trace = record.trace.as_mut().unwrap();
+        let (target, base, steps) = (0.3, 0.0, vec![]);
+        let couplings = vec![vec![0.0, 0.0, 1.0]];
+        trace.further = vec![Further { target, base, couplings, variances: vec![1.0], steps }];
+        assert!(Case::all(&record, 2).is_err());
+    }
+
+    /// Labels reach from 0 to 1, and linear predictions are cut to that, averages after averaging.
+    #[test]
+    fn linear_predictions_are_cut_to_the_labels() {
+        let mut case = case(1.0, 0.5, 2);
+        case.linear = vec![0.5, 1.5, -0.5];
+        case.ways[0].linear = 3.0;
+        assert_eq!(case.errors(Dynamics::Linear), [0.25, 0.0, 1.0]);
+        // (1.5 + 0.5)/2 is 1; the cut ones would be 0.75 in the mean.
+        assert!(case.error(&[0.5, 0.5, 0.0], Dynamics::Linear) < 1e-24);
+        assert!(case.error(&[0.25, 0.75, 0.0], Dynamics::Linear) < 1e-24);
+        assert!(case.way_error("straight", Dynamics::Linear).unwrap() < 1e-24);
+        USUAL.clone_into(&mut case.ways[0].way);
+        let outlook = case.outlook(Dynamics::Linear, &[0.5]).unwrap().unwrap();
+        assert!((outlook.adapted - 1.0).abs() < 1e-12);
+        // Steps in the model are what they are.
+        case.steps = vec![0.5, 1.5, -0.5];
+        assert_eq!(case.errors(Dynamics::Steps), [0.25, 0.25, 2.25]);
     }
 }

@@ -9,7 +9,7 @@ use super::super::findings::texts;
 use super::super::plot::{Axis, Reach, Row, Rows};
 use super::super::statistics::Paired;
 use super::super::ways::USUAL;
-use super::compare::Field;
+use super::compare::{Field, means};
 
 /// The most that adapting may cost, as a share of the error without it.
 const LARGEST_HARM: f64 = 0.02;
@@ -28,7 +28,7 @@ pub(super) type Named<'a> = Vec<(String, Field<'a>)>;
 /// What is asked of the usual decision, kind by kind.
 pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
     let row = |(seed, (name, field)): (usize, &(String, Field<'_>))| {
-        let errors = field.way_errors(USUAL);
+        let errors = means(&field.way_errors(USUAL));
         let over = |others: &[f64]| Paired::improvement(others, &errors, seed as u64);
         let (none, fixed, paper) =
             (over(&field.untouched), over(&field.hindsight.1), over(&field.paper));
@@ -43,11 +43,12 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
             written(reach(field, &paper)),
             verdict(&paper).to_owned(),
             format!("{:.0} %", 100.0 * field.share(&errors)),
+            format!("{:.0} %", 100.0 * field.prompt_share(&errors)),
         ]
     };
     Table {
         caption: format!(
-            "The usual decision (one MLP, careful average), {how}: changes in % of the squared error \
+            "The usual decision ({USUAL}), {how}: changes in % of the squared error \
              without adaptation, with intervals of 95 %; negative: it errs less"
         ),
         header: texts([
@@ -60,6 +61,7 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
             "against the paper's rule",
             "it is",
             "share of the oracle's gain",
+            "of the best T of each prompt",
         ]),
         rows: fields.iter().enumerate().map(row).collect(),
     }
@@ -69,7 +71,7 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
 pub(super) fn figure(fields: &Named<'_>, name: &str, how: &str) -> Figure {
     let mut words = vec![];
     let row = |(seed, (name, field)): (usize, &(String, Field<'_>))| {
-        let usual = field.way_errors(USUAL);
+        let usual = means(&field.way_errors(USUAL));
         let all = [&usual, &field.paper, &field.hindsight.1, &field.oracle];
         let marks = all.map(|errors| {
             reach(field, &Paired::improvement(&field.untouched, errors, seed as u64))
@@ -158,7 +160,8 @@ mod tests {
         // Where tasks differ, the ends lie on either side.
         let cases = [case_of(USUAL, 0.4, 0.1, 4), case_of(USUAL, 0.1, 0.1, 4)];
         let field = Field::new(&cases, Dynamics::Steps).unwrap();
-        let paired = Paired::improvement(&field.untouched, &field.way_errors(USUAL), 0);
+        let usual = means(&field.way_errors(USUAL));
+        let paired = Paired::improvement(&field.untouched, &usual, 0);
         let found = reach(&field, &paired);
         assert!(found.low < found.at && found.at < found.high, "{found:?}");
     }

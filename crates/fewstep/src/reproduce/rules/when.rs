@@ -1,7 +1,8 @@
-//! The usual decision, task by task: when it hurts, what a gate would save, and whether its error
+//! The usual decision, query by query: when it hurts, what a gate would save, and whether its error
 //! bars hold.
 //!
-//! In: [`Case`]s whose usual decision was carried out. Out: tables. All of it is looked at after the
+//! In: [`Case`]s whose usual decision was carried out. Out: tables, over every query of every
+//! prompt. All of it is looked at after the
 //! decision: no gate or interval here changes what was done.
 
 use super::super::document::Table;
@@ -18,7 +19,7 @@ const COVERAGES: [f64; 3] = [0.5, 0.8, 0.9];
 /// Quarters of the tasks that are answered, the most certain ones first.
 const ANSWERED: [usize; 4] = [4, 3, 2, 1];
 
-/// The usual decision on all tasks of a kind.
+/// The usual decision at all queries of a kind.
 type Outlooks = Vec<(Kind, Vec<Outlook>)>;
 
 /// Tables about the usual decision; none if it was not carried out in this way.
@@ -65,11 +66,11 @@ fn table(
 /// How often a single prediction gets worse, and by how much.
 fn harm(kinds: &Outlooks, how: &str) -> Table {
     let caption = format!(
-        "When the usual decision hurts, {how}: squared errors per task, and how the changes of \
-         those made worse and of those made better add up"
+        "When the usual decision hurts, {how}: squared errors of single predictions, and how the \
+         changes of those made worse and of those made better add up"
     );
     let header = [
-        "how many",
+        "predictions",
         "adapted to",
         "made worse",
         "by (mean)",
@@ -101,8 +102,8 @@ fn harm(kinds: &Outlooks, how: &str) -> Table {
 fn gates(kinds: &Outlooks, how: &str) -> Table {
     let caption = format!(
         "What a gate would save, {how}: the change of the squared error against no adaptation if the \
-         model is left alone unless so much of the weight is on steps, and on how many tasks it \
-         hurts then"
+         model is left alone unless so much of the weight is on steps, and how many predictions get \
+         worse then"
     );
     let header = GATES.map(|gate| match gate {
         0.0 => "no gate".to_owned(),
@@ -152,8 +153,8 @@ fn coverage(kinds: &Outlooks, how: &str) -> Table {
 /// Errors on the tasks that are answered if the least certain ones are not.
 fn abstention(kinds: &Outlooks, how: &str) -> Table {
     let caption = format!(
-        "Abstention, {how}: the mean squared error on the tasks with the narrowest intervals (meant \
-         80 %)"
+        "Abstention, {how}: the mean squared error of the predictions with the narrowest intervals \
+         (meant 80 %)"
     );
     let header = ANSWERED.map(|quarters| match quarters {
         4 => "all".to_owned(),
@@ -177,10 +178,15 @@ fn share(all: &[Outlook], holds: impl Fn(&Outlook) -> bool) -> f64 {
     all.iter().filter(|outlook| holds(outlook)).count() as f64 / all.len().max(1) as f64
 }
 
-/// A share with its standard error.
+/// A share with its standard error. Prompts are independent, their queries are not: what these
+/// differ by from the share is added up before it is squared. With one query per prompt this is
+/// `√(p(1 − p)/n)`.
 fn with_error(all: &[Outlook], holds: impl Fn(&Outlook) -> bool) -> String {
-    let share = share(all, holds);
-    let error = (share * (1.0 - share) / all.len().max(1) as f64).sqrt();
+    let share = share(all, &holds);
+    let off = |outlook: &Outlook| f64::from(u8::from(holds(outlook))) - share;
+    let prompts = all.chunk_by(|_, next| next.further);
+    let squares = prompts.map(|prompt| prompt.iter().map(off).sum::<f64>().powi(2));
+    let error = squares.sum::<f64>().sqrt() / all.len().max(1) as f64;
     format!("{:.0} ± {:.0} %", 100.0 * share, 100.0 * error)
 }
 
@@ -191,7 +197,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::ways::USUAL;
-    use super::super::case::tests::case_of;
+    use super::super::case::tests::{case_of, two_cases};
     use super::*;
 
     fn column<'t>(table: &'t Table, name: &str) -> &'t str {
@@ -225,5 +231,26 @@ mod tests {
         assert!(column(coverage, "meant 50 %").starts_with(&format!("{} ±", 25 * held)));
         assert_eq!((column(abstention, "all"), abstention.rows[0].len()), ("0.0325", 5));
         assert!(super::tables(&kinds[..0], Dynamics::Steps, "").unwrap().is_empty());
+    }
+
+    /// Of eight predictions six hold: a standard error of √(3/4·1/4/8) = 15 % if all are
+    /// independent, and of √(3/4·1/4/4) = 22 % if they are pairs that agree.
+    #[test]
+    fn errors_of_shares_count_prompts() {
+        let outlooks = |cases: &[Case]| -> Vec<Outlook> {
+            let outlook = |case: &Case| case.outlook(Dynamics::Steps, &COVERAGES).unwrap();
+            cases.iter().filter_map(outlook).collect()
+        };
+        let pair = |target: f64| two_cases(USUAL, [target, target], [0.1, 0.1]);
+        let pairs = outlooks(&[pair(0.2), pair(0.2), pair(0.2), pair(0.9)].concat());
+        let holds = |outlook: &Outlook| outlook.holds([0.0, 0.5]);
+        assert_eq!(with_error(&pairs, holds), "75 ± 22 %");
+        let singles: Vec<Case> = [0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.9, 0.9]
+            .map(|target| case_of(USUAL, target, 0.1, 4))
+            .to_vec();
+        assert_eq!(with_error(&outlooks(&singles), holds), "75 ± 15 %");
+        let kinds = [(Kind::Swap, pair(0.2))];
+        let tables = tables(&kinds, Dynamics::Steps, "").unwrap();
+        assert_eq!(column(&tables[0], "predictions"), "2");
     }
 }

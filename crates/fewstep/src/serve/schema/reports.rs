@@ -146,6 +146,9 @@ fn how_far() -> Value {
             "evidence_fixed": numbers(),
             "posterior": numbers(),
             "left_out_risk": numbers(),
+            "averaging": text(),
+            "inverse_temperature": number(),
+            "leave_alone_odds": number(),
             "pac_bayes": guarantee,
         }),
         &[
@@ -195,6 +198,8 @@ fn geometry() -> Value {
     object(
         json!({
             "residuals": numbers(),
+            "labels": {"type": "array", "items": count()},
+            "room": matrix(),
             "eigenvalues": numbers(),
             "response": numbers(),
             "bayes_response": numbers(),

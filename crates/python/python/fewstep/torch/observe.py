@@ -52,7 +52,7 @@ class Observation:
 
     @property
     def geometry(self) -> "fewstep.Geometry":
-        """Residuals, and per block its kernel, coupling and query variance."""
+        """Residuals and answers, and per block its kernel, coupling and query variance."""
         blocks = [
             fewstep.Block(
                 name,
@@ -63,7 +63,13 @@ class Observation:
             )
             for name in self.blocks
         ]
-        return fewstep.Geometry(self.residuals, blocks)
+        return fewstep.Geometry(self.residuals, blocks).with_answers(self._answers())
+
+    def _answers(self) -> "fewstep.leave_one_out.Answers":
+        """Which answers are alike, and how far predictions can move within the labels' range."""
+        targets, values = self.prompts.targets, self.prompts.labels.values
+        labels = [targets.index(target) for target in targets]
+        return fewstep.leave_one_out.Answers(labels, self.predictions, (min(values), max(values)))
 
 
 def observe(

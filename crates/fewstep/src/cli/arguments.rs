@@ -30,10 +30,10 @@ Answers go to standard output, everything else to standard error. The exit code 
 done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
 
 const PREDICT_EXAMPLES: &str = "\
-Without a flag that decides, the first MLP matrices of the upper half of the layers are moved together
-by an average over 0 to 30 steps, weighted by errors on left-out examples. With one of --blocks,
---select, --budget, --horizon, --horizons and --step-scale, the others are the paper's: --horizon
-evidence is the paper's decision.
+Without a flag that decides, the first MLP matrices of the upper half of the layers are moved
+together by an average over 0 to 30 steps, weighted by errors on left-out examples. With one of
+--blocks, --select, --budget, --horizon, --horizons and --step-scale, the others are the paper's:
+--horizon evidence is the paper's decision.
 
 Examples:
   fewstep predict examples/digits.jsonl

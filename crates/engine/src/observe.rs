@@ -264,6 +264,8 @@ pub struct Observation {
 /// let seen = observe(&model, &task, &blocks, KernelForm::Cheapest)?;
 /// assert_eq!((&seen.predictions[..], seen.query_prediction), (&[0.5, 0.5][..], 0.5));
 /// assert_eq!(seen.geometry.residuals(), [0.5, -0.5]);
+/// let answers = seen.geometry.answers().expect("a task has labels");
+/// assert_eq!((answers.labels(), answers.room()[1].lower), (&[0, 1][..], -0.5));
 /// assert_eq!(seen.geometry.total().kernel().values(), [0.0; 4]);
 /// // Forward, 0 is there once and 0 1 too; backward, every prompt is by itself.
 /// assert_eq!((seen.passes.forward_tokens, seen.passes.backward_tokens), (4, 7));

@@ -3,9 +3,9 @@
 //! In: a [`TokenTask`], then steps on some of the blocks, or any number of further prompts that
 //! ask about the same examples, of the model as it is or under an update. Out: what
 //! [`descend`](crate::descend), [`observe`](crate::observe) and
-//! [`predict_updated`](crate::predict_updated) would give. Steps begin with the forward pass that observing took. A
-//! further query costs its own tokens forward, its prompt backward, and inner products with what
-//! is kept of the examples.
+//! [`predict_updated`](crate::predict_updated) would give. Steps begin with the forward pass that
+//! observing took. A further query costs its own tokens forward, its prompt backward, and inner
+//! products with what is kept of the examples.
 
 use crate::blocks::BlockId;
 use crate::error::Error;

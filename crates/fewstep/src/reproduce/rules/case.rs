@@ -1,7 +1,7 @@
 //! A measured task as rules see it, and the predictions that they choose between.
 //!
-//! In: a [`Record`] with a trace. Out: a [`Case`] for each of its queries, whose [`Seen`] holds curves over the numbers of
-//! steps, computed once and looked at by every rule. Rules never get the answer.
+//! In: a [`Record`] with a trace. Out: a [`Case`] for each of its queries, whose [`Seen`] holds curves
+//! over the numbers of steps, computed once and looked at by every rule. Rules never get the answer.
 
 use super::super::methods::Dynamics;
 use super::super::record::{Record, Trace};

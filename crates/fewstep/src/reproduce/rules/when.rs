@@ -1,9 +1,8 @@
 //! The usual decision, query by query: when it hurts, what a gate would save, and whether its error
 //! bars hold.
 //!
-//! In: [`Case`]s whose usual decision was carried out. Out: tables, over every query of every
-//! prompt. All of it is looked at after the
-//! decision: no gate or interval here changes what was done.
+//! In: [`Case`]s whose usual decision was carried out. Out: tables, over every query of every prompt.
+//! All of it is looked at after the decision: no gate or interval here changes what was done.
 
 use super::super::document::Table;
 use super::super::kinds::Kind;

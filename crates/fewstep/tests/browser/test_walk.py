@@ -31,25 +31,26 @@ def test_the_slider_moves_every_mark_and_asks_for_nothing(
     before = place()
     slider.focus()
     page.keyboard.press("Home")
-    for _ in range(5):
+    for _ in range(6):
         page.keyboard.press("ArrowRight")
-    expect(slider).to_have_value("5")
-    steps, linear = (report["prediction"]["path"][form][5] for form in ("steps", "linear"))
-    expect(page.locator("#walk-value")).to_have_text("T = 5")
+    expect(slider).to_have_value("6")
+    steps, linear = (report["prediction"]["path"][form][6] for form in ("steps", "linear"))
+    expect(page.locator("#walk-value")).to_have_text("T = 6")
     expect(slider).to_have_attribute(
-        "aria-valuetext", f"T = 5, steps {number(steps)}, linear {number(linear)}"
+        "aria-valuetext", f"T = 6, steps {number(steps)}, linear {number(linear)}"
     )
     expect(page.locator("#figure-path .readout")).to_have_text(
-        f"T = 5: steps in the model {number(steps)}; linear picture {number(linear)}"
+        f"T = 6: steps in the model {number(steps)}; linear picture {number(linear)}"
     )
     how_far = report["how_far"]
+    place_of = how_far["horizons"].index(6)
     expect(page.locator("#figure-evidence .readout")).to_have_text(
-        f"T = 5: error on examples left out {number(how_far['left_out_risk'][5])}; "
-        f"negative log-evidence, noise profiled {number(how_far['evidence'][5])}; "
-        f"negative log-evidence, noise fixed {number(how_far['evidence_fixed'][5])}; "
-        f"weight {number(how_far['posterior'][5])}"
+        f"T = 6: error on examples left out {number(how_far['left_out_risk'][place_of])}; "
+        f"negative log-evidence, noise profiled {number(how_far['evidence'][place_of])}; "
+        f"negative log-evidence, noise fixed {number(how_far['evidence_fixed'][place_of])}; "
+        f"weight {number(how_far['posterior'][place_of])}"
     )
-    expect(page.locator('#figure-prediction [data-path="prediction.path.steps[5]"]')).to_have_text(
+    expect(page.locator('#figure-prediction [data-path="prediction.path.steps[6]"]')).to_have_text(
         number(steps)
     )
     # The sample in the legend stays; the lines in the panels go to the left.

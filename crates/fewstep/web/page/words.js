@@ -51,9 +51,10 @@ function averageWords(weights) {
     steps: 0,
     weight: 0,
   });
+  const number = most.steps === 1 ? "1 step" : `${most.steps} steps`;
   return [
     element("strong", {}, "an average"),
-    ` with ${percent(moved)} of its weight on steps, most on ${most.steps} steps`,
+    ` with ${percent(moved)} of its weight on steps, most on ${number}`,
   ];
 }
 

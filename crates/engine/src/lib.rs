@@ -73,8 +73,8 @@ pub use prompt::{PromptSettings, Prompts};
 pub use real::Real;
 pub use rotary::{Rotary, Scaling, Yarn};
 pub use steps::{
-    Applied, Descent, Follow, LinearPath, Steps, apply_filter, apply_weights, descend,
-    predict_updated,
+    Applied, Descent, Follow, LinearPath, LinearPrediction, Steps, apply_filter, apply_weights,
+    descend, predict_linear, predict_updated,
 };
 pub use tape::Tape;
 pub use task::{Example, Label, Query, Task, Template};

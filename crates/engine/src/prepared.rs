@@ -14,7 +14,7 @@ use crate::layout::Layout;
 use crate::network::Network;
 use crate::observe::{Observation, TokenTask, finite, observation};
 use crate::real::Real;
-use crate::steps::{Applied, Descent, Steps, filter_on, steps_on};
+use crate::steps::{Applied, Descent, Steps, filter_on, steps_on, update_on};
 use crate::tape::Tape;
 use crate::update::Update;
 use fewstep_core::{Filter, Geometry, Spectrum};
@@ -214,6 +214,47 @@ impl<'m, R: Real> Prepared<'m, R> {
     ) -> Result<Applied<R>, Error> {
         let (tape, task, _) = self.acting(blocks)?;
         filter_on(tape, &task, filter, spectrum)
+    }
+
+    /// The update of [`Prepared::apply_filter`], under which the model is not run: what the linear
+    /// picture moves, for other queries ([`predict_linear`](crate::predict_linear)). Gives back what
+    /// was seen, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::apply_filter`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+    /// # };
+    /// # use fewstep_core::{GradientDescent, Spectrum, StepSize};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// # let spectrum = Spectrum::of(&[vec![4.0, 0.0], vec![0.0, 1.0]])?;
+    /// let filter = GradientDescent { step: StepSize::new(0.1, &spectrum)?, horizon: 8 };
+    /// let prepared = Prepared::new(&model, &task, &blocks)?;
+    /// let applied = prepared.clone().apply_filter(&blocks, &filter, &spectrum)?;
+    /// let (seen, update) = prepared.filter_update(&blocks, &filter, &spectrum)?;
+    /// assert_eq!((seen.query_prediction, update), (0.5, applied.update));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn filter_update(
+        self,
+        blocks: &[BlockId],
+        filter: &dyn Filter,
+        spectrum: &Spectrum,
+    ) -> Result<(Observation, Update<R>), Error> {
+        let (tape, task, observation) = self.acting(blocks)?;
+        Ok((observation, update_on(tape, &task, filter, spectrum)?))
     }
 
     /// Looks at further queries, each a prompt that shows all examples; what these begin with in

@@ -5,6 +5,8 @@
 
 use crate::blocks::BlockId;
 use crate::error::Error;
+use crate::labels::Labels;
+use crate::layout::Layout;
 use crate::network::Network;
 use crate::observe::{TokenTask, finite};
 use crate::ops::dot;
@@ -439,6 +441,18 @@ pub(crate) fn filter_on<R: Real>(
     apply(tape, task, &scales, |residuals| Ok(filter.example_weights(spectrum, residuals)?))
 }
 
+/// The update of [`filter_on`], which is not applied.
+pub(crate) fn update_on<R: Real>(
+    tape: Tape<'_, R>,
+    task: &TokenTask,
+    filter: &dyn Filter,
+    spectrum: &Spectrum,
+) -> Result<Update<R>, Error> {
+    let scales = vec![1.0; tape.blocks().len()];
+    let weigh = |residuals: &[f64]| Ok(filter.example_weights(spectrum, residuals)?);
+    Ok(weighed(&mut tape.of_examples(), task, &scales, weigh)?.1)
+}
+
 /// One update from weights that may depend on the residuals.
 fn apply<R: Real>(
     tape: Tape<'_, R>,
@@ -447,12 +461,26 @@ fn apply<R: Real>(
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
 ) -> Result<Applied<R>, Error> {
     let mut tape = tape.of_examples();
+    let (base, update) = weighed(&mut tape, task, scales, weigh)?;
+    applied(tape, base, update, 1)
+}
+
+/// What a tape predicts before an update, leave-one-out prompts and query, and the update.
+type Weighed<R> = ((Vec<f64>, f64), Update<R>);
+
+/// An update that is not applied.
+fn weighed<R: Real>(
+    tape: &mut Tape<'_, R>,
+    task: &TokenTask,
+    scales: &[f64],
+    weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
+) -> Result<Weighed<R>, Error> {
     let base = split(finite(tape.predictions(), 0)?);
     let weights = weigh(&task.residuals(&base.0))?;
     tape.pull_back(&seeds(&weights))?;
     let mut update = tape.zero_update();
-    add_gradient(&tape, scales, &mut update, &mut Vec::new());
-    applied(tape, base, update, 1)
+    add_gradient(tape, scales, &mut update, &mut Vec::new());
+    Ok((base, update))
 }
 
 /// The predictions of the leave-one-out prompts, and that for the query.
@@ -493,6 +521,71 @@ pub fn predict_updated<R: Real>(
 ) -> Result<Vec<f64>, Error> {
     let tape = Tape::of_update(model, task.layout()?, task.labels(), update)?;
     finite(tape.predictions(), 1)
+}
+
+/// A prediction, and where an update would move it if predictions were linear in the weights.
+///
+/// # Examples
+///
+/// See [`predict_linear`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearPrediction {
+    /// `s`, as the model is.
+    pub prediction: f64,
+    /// `∂s/∂θ · θ`: by how much the update moves it.
+    pub change: f64,
+    /// What it cost.
+    pub passes: PassCount,
+}
+
+/// The prediction of one prompt, and how the linear picture moves it along an update made before, for
+/// whichever query: with the update of a [filter](crate::Prepared::filter_update) the change is
+/// `k_xᵀ q(K) r`. One pass forward and one back.
+///
+/// # Errors
+///
+/// Those of [`Tape::of_update`], [`Error::SizeMismatch`] unless there is one prompt, and
+/// [`Error::NotFinite`] if a number is not.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Layout, Network, Parameters, Update, choose_blocks, predict_linear
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// let update = Update::zeros(&model, &choose_blocks("value@all", &config)?)?;
+/// let found = predict_linear(&model, Layout::plain(&[vec![0, 1, 2]])?, &labels, &update)?;
+/// assert_eq!((found.prediction, found.change), (0.5, 0.0));
+/// assert_eq!((found.passes.forward, found.passes.backward), (1, 1));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn predict_linear<R: Real>(
+    model: &Network<R>,
+    layout: Layout,
+    labels: &Labels,
+    update: &Update<R>,
+) -> Result<LinearPrediction, Error> {
+    // The model as it is, with the first factors that belong to the update.
+    update.check(model.config())?;
+    let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
+    let nothing = Update::with_firsts(model.config(), &blocks, &update.firsts);
+    let mut tape = Tape::of_update(model, layout, labels, &nothing)?;
+    let prediction = finite(tape.predictions(), 0)?[0];
+    tape.pull_back(&[R::ONE])?;
+    let slopes = tape.gradient()?;
+    let mut change = 0.0;
+    for ((_, slopes), (_, moved)) in slopes.blocks.iter().zip(&update.blocks) {
+        change += slopes.iter().zip(moved).map(|(a, b)| a.wide() * b.wide()).sum::<f64>();
+    }
+    if !change.is_finite() {
+        return Err(Error::NotFinite { sequence: 0, steps: 1 });
+    }
+    Ok(LinearPrediction { prediction, change, passes: tape.passes() })
 }
 
 /// What steps would do if predictions were linear in the weights: from the geometry alone.

@@ -306,4 +306,24 @@ impl Task {
     pub fn value_of(&self, answer: &str) -> Option<f64> {
         self.labels.iter().find(|label| label.text == answer).map(|label| label.value)
     }
+
+    /// The smallest and the largest number that a label stands for: no prediction of a model lies
+    /// outside, being a mean of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::Task;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}->{y}",
+    /// #         "labels": [{"text": "0", "value": 0.5}, {"text": "1", "value": -1.0}],
+    /// #         "examples": [], "query": {"x": "4"}}"#,
+    /// # ).expect("this is a task");
+    /// assert_eq!(task.label_range(), [-1.0, 0.5]);
+    /// ```
+    #[must_use]
+    pub fn label_range(&self) -> [f64; 2] {
+        let values = || self.labels.iter().map(|label| label.value);
+        [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
+    }
 }

@@ -4,11 +4,12 @@
 
 mod support;
 
-use fewstep_core::{GradientDescent, Spectrum, StepSize};
+use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
     Applied, BlockId, Descent, Error, FirstFactor, Follow, KernelForm, KernelOperator, Layout,
     Lora, Network, Observation, Order, PassCount, Prepared, Real, Steps, Tape, TokenTask,
-    Update, apply_filter, descend, observe, observe_single_position, predict_updated,
+    Update, apply_filter, descend, observe, observe_single_position, predict_linear,
+    predict_updated,
 };
 use support::{
     DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, assert_near, bits, blocks, digits, kinds,
@@ -250,6 +251,45 @@ fn further_queries_are_predicted_under_an_update() {
         let stop = Error::Empty { quantity: "this test" };
         let refused = prepared.descend_with(&chosen, &steps, |_, _| Err(stop.clone()));
         assert_eq!(refused.unwrap_err(), stop);
+    }
+}
+
+/// What the linear picture moves is one update, and along it every query's prediction changes by
+/// `k_xᵀ q(K) r`, for every kind of block.
+#[test]
+fn further_queries_move_along_the_update_of_a_filter() {
+    for family in 0..FAMILIES {
+        let (config, parameters, task) = random_case_of(family, 8);
+        let chosen = all_blocks(&config);
+        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
+        let model: Network<f64> = Network::new(&config, parameters).unwrap();
+        let model = model.with_lora(lora).unwrap();
+        let prepared = Prepared::new(&model, &task, &chosen).unwrap();
+        let queries = [vec![1, 2, 3, 5, 6], vec![7]];
+        let further = prepared.further(&queries).unwrap();
+        let total = prepared.observation().geometry.total();
+        let spectrum = Spectrum::of(total.kernel()).unwrap();
+        let step = StepSize::fraction(0.6, &spectrum).unwrap();
+        let filter = GradientDescent { step, horizon: 5 };
+        let applied = prepared.clone().apply_filter(&chosen, &filter, &spectrum).unwrap();
+        let observation = prepared.observation().clone();
+        let (seen, update) = prepared.filter_update(&chosen, &filter, &spectrum).unwrap();
+        assert!(seen == observation && update == applied.update, "{family}");
+        for (query, expected) in queries.iter().zip(&further) {
+            let layout = Layout::plain(std::slice::from_ref(query)).unwrap();
+            let found = predict_linear(&model, layout, task.labels(), &update).unwrap();
+            let block = expected.geometry.total();
+            let coupling = &block.query().unwrap().coupling;
+            let residuals = expected.geometry.residuals();
+            let change = filter.query_correction(&spectrum, coupling, residuals).unwrap();
+            assert_near(&[found.prediction], &[expected.query_prediction], 1e-12, "as it is");
+            assert!((found.change - change).abs() <= 1e-9 * change.abs(), "{change}");
+            assert!(change.abs() > 1e-6, "{family}: {change}");
+        }
+        let two = Layout::plain(&queries).unwrap();
+        let refused = predict_linear(&model, two, task.labels(), &update).unwrap_err();
+        let quantity = "seeds";
+        assert_eq!(refused, Error::SizeMismatch { quantity, found: 1, expected: 2 });
     }
 }
 

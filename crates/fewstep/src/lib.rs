@@ -48,4 +48,4 @@ pub use error::Error;
 pub use options::Options;
 pub use report::Report;
 pub use session::{Action, Answer, LONGEST_HORIZON, Session};
-pub use way::{Asked, Horizons, Way};
+pub use way::{Asked, Dynamics, Horizons, Way};

@@ -57,7 +57,8 @@ pub struct Report {
 pub struct Prediction {
     /// Without adapting; not a number if only the updated model was asked.
     pub icl: f64,
-    /// With the chosen update carried out in the model; `None` if it was not.
+    /// With the chosen update: carried out in the model or, if the linear picture answers, `linear`
+    /// cut to the range of the labels; `None` if nothing was carried out.
     pub adapted: Option<f64>,
     /// With the chosen update under the linear picture.
     pub linear: Option<f64>,
@@ -333,9 +334,7 @@ fn prediction(
     outcome: Option<&Outcome>,
 ) -> Prediction {
     let icl = outcome.map_or(seen.query_prediction, |outcome| outcome.icl);
-    let labels = || task.labels.iter().map(|label| label.value);
-    let (least, most) =
-        (labels().fold(f64::INFINITY, f64::min), labels().fold(f64::NEG_INFINITY, f64::max));
+    let [least, most] = task.label_range();
     let interval = decision.query.and_then(|query| query.interval).map(|around| Interval {
         lower: (icl + around.lower).max(least).min(most),
         upper: (icl + around.upper).max(least).min(most),

@@ -5,11 +5,11 @@
 
 use crate::error::Error;
 use crate::report::{Passes, Prediction, Report, Which};
-use crate::way::Way;
+use crate::way::{Dynamics, Way};
 use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
-    PassCount, Prepared, Steps, Tape, Task, Update, choose_blocks, descend,
+    PassCount, Prepared, Steps, Tape, Task, Update, choose_blocks, descend, predict_linear,
 };
 use std::collections::BTreeMap;
 
@@ -21,16 +21,14 @@ pub const LONGEST_HORIZON: u32 = 100_000;
 /// # Examples
 ///
 /// ```
-/// assert_ne!(fewstep::Action::Decide, fewstep::Action::Linear);
+/// assert_ne!(fewstep::Action::Decide, fewstep::Action::Act);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing: it is only explained.
     Decide,
-    /// The update is carried out in the model.
+    /// It is carried out, in the model or by the linear picture as the [way](Way::dynamics) says.
     Act,
-    /// The prediction is moved as the linear picture says; the model is not run again.
-    Linear,
 }
 
 /// A model and how its tasks are answered.
@@ -49,8 +47,10 @@ pub struct Session {
     model: Model,
     blocks: Vec<BlockId>,
     rules: Rules,
+    dynamics: Dynamics,
     action: Action,
     full: bool,
+    keep: bool,
 }
 
 /// What came of a task.
@@ -58,8 +58,9 @@ pub struct Session {
 pub struct Answer {
     /// What is said about it.
     pub report: Report,
-    /// `θ`: the update, if the action carried one out; one block of zeros if the decision was
-    /// to leave the model alone.
+    /// `θ`: the update, if one was carried out in the model, or if the linear picture answered and
+    /// updates are [kept](Session::with_updates); one block of zeros if the decision was to leave the
+    /// model alone.
     pub update: Option<Update>,
 }
 
@@ -70,12 +71,12 @@ impl Session {
     ///
     /// None for a model with at least one layer.
     pub fn new(model: Model, action: Action) -> Result<Self, Error> {
-        let Way { blocks, rules } = Way::usual(model.config());
+        let Way { blocks, rules, dynamics } = Way::usual(model.config());
         let blocks = choose_blocks(&blocks, model.config())?;
-        Ok(Self { model, blocks, rules, action, full: false })
+        Ok(Self { model, blocks, rules, dynamics, action, full: false, keep: false })
     }
 
-    /// The same session with other candidate blocks and rules.
+    /// The same session with other candidate blocks and rules, carried out in another way.
     ///
     /// # Errors
     ///
@@ -91,12 +92,13 @@ impl Session {
     ///
     /// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
     /// let rules = Rules { select: Selection::TraceTop, ..Rules::default() };
-    /// let way = Way { blocks: "value@last1".to_owned(), rules };
+    /// let way = Way { blocks: "value@last1".to_owned(), rules, ..Way::paper(session.model().config()) };
     /// assert!(matches!(session.with_way(way), Err(Error::NoBudget { .. })));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn with_way(mut self, way: Way) -> Result<Self, Error> {
         self.blocks = choose_blocks(&way.blocks, self.model.config())?;
+        self.dynamics = way.dynamics;
         let (rules, largest) = (way.rules, LONGEST_HORIZON);
         let asked = match rules.horizon {
             fewstep_core::HorizonRule::Fixed(horizon) => Some(horizon),
@@ -145,20 +147,42 @@ impl Session {
         &self.blocks
     }
 
+    /// The same session, whose answers by the linear picture hold updates, too, or do not. Nothing that
+    /// is said changes.
+    #[must_use]
+    pub fn with_updates(mut self, keep: bool) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// How decisions are carried out.
+    #[must_use]
+    pub fn dynamics(&self) -> Dynamics {
+        self.dynamics
+    }
+
     /// Observes a task, decides, and acts if the session is to act.
     ///
     /// # Errors
     ///
     /// Those of [`Model::prepare`], [`decide`] and [`Prepared::act`].
     pub fn answer(&self, task: &Task) -> Result<Answer, Error> {
-        let (seen, decision, outcome) = match self.action {
-            Action::Act => {
+        let mut kept = None;
+        let (seen, decision, outcome) = match (self.action, self.dynamics) {
+            (Action::Act, Dynamics::Steps) => {
                 let prepared = self.model.prepare(task, &self.blocks)?;
                 let decision = decide(&prepared.observation().geometry, &self.rules)?;
                 let (seen, outcome) = self.act(task, prepared, &decision)?;
                 (seen, decision, Some(outcome))
             }
-            Action::Decide | Action::Linear => {
+            (Action::Act, Dynamics::Linear) if self.keep => {
+                let prepared = self.model.prepare(task, &self.blocks)?;
+                let decision = decide(&prepared.observation().geometry, &self.rules)?;
+                let (seen, update) = self.linear_update(task, prepared, &decision)?;
+                kept = Some(update);
+                (seen, decision, None)
+            }
+            (Action::Decide, _) | (_, Dynamics::Linear) => {
                 let seen = self.model.observe(task, &self.blocks)?;
                 let decision = decide(&seen.geometry, &self.rules)?;
                 (seen, decision, None)
@@ -167,10 +191,28 @@ impl Session {
         let reasons = (&self.rules, &decision);
         let mut report = Report::new(task, &seen, reasons, outcome.as_ref(), self.full)?;
         report.which.heads = heads(self.model.config(), &self.blocks);
-        if self.action == Action::Linear {
-            report.prediction.adapted = report.prediction.linear;
+        if (self.action, self.dynamics) == (Action::Act, Dynamics::Linear) {
+            let linear = report.prediction.linear;
+            report.prediction.adapted = linear.map(|found| cut(found, task));
         }
-        Ok(Answer { report, update: outcome.and_then(|outcome| outcome.update) })
+        let update = outcome.and_then(|outcome| outcome.update).or(kept);
+        Ok(Answer { report, update })
+    }
+
+    /// The update that the linear picture moves predictions along.
+    fn linear_update(
+        &self,
+        task: &Task,
+        prepared: Prepared<'_>,
+        decision: &Decision,
+    ) -> Result<(Observation, Update), Error> {
+        let selected = &decision.which.selected;
+        if decision.update == Choice::None {
+            let (update, _) = self.zeros(task, self.blocks[selected[0]])?;
+            return Ok((prepared.into_observation(), update));
+        }
+        let blocks: Vec<BlockId> = selected.iter().map(|&index| self.blocks[index]).collect();
+        Ok(prepared.filter_update(&blocks, &decision.update, &decision.spectrum)?)
     }
 
     /// Carries the decision out. To leave the model alone costs nothing: the prediction is known.
@@ -241,6 +283,21 @@ impl Session {
         Ok(self.applied(task, update, (f64::NAN, adapted), tape.passes()))
     }
 
+    /// Predicts a task's query as the linear picture moves it along an update that was made before;
+    /// nothing is decided.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::read`] and [`predict_linear`].
+    pub fn apply_linear(&self, task: &Task, update: &Update) -> Result<Report, Error> {
+        let (layout, labels) = self.query_of(task)?;
+        let found = predict_linear(self.model.network(), layout, &labels, update)?;
+        let (icl, linear) = (found.prediction, found.prediction + found.change);
+        let mut report = self.applied(task, update, (icl, cut(linear, task)), found.passes);
+        report.prediction.linear = Some(linear);
+        Ok(report)
+    }
+
     /// The prompt that ends in a task's query, and the labels.
     fn query_of(&self, task: &Task) -> Result<(Layout, Labels), Error> {
         let read = self.model.read(task)?;
@@ -282,6 +339,12 @@ impl Session {
             passes: Passes::from(passes),
         }
     }
+}
+
+/// A linear prediction as an answer: a model's predictions never leave the range of the labels.
+fn cut(linear: f64, task: &Task) -> f64 {
+    let [least, most] = task.label_range();
+    linear.max(least).min(most)
 }
 
 /// The blocks of an update.
@@ -348,6 +411,36 @@ mod tests {
         assert_eq!(refused(Rules { horizon: fixed, ..Rules::default() }), too_far);
         let horizons = vec![0, 100_001];
         assert_eq!(refused(Rules { horizons, ..Rules::default() }), too_far);
+    }
+
+    /// After many steps some linear predictions leave the labels, which an answer does not; what the
+    /// linear picture says stays as it is. To keep an update changes nothing that is said.
+    #[test]
+    fn linear_answers_are_cut_to_the_labels() {
+        let session = Session::new(crate::builtin().unwrap(), Action::Act).unwrap();
+        assert_eq!(session.dynamics(), Dynamics::Linear);
+        let config = session.model().config();
+        let rules = Rules { horizon: HorizonRule::Fixed(1000), ..Rules::default() };
+        let far = Way { dynamics: Dynamics::Linear, rules, ..Way::paper(config) };
+        let far = session.clone().with_way(far).unwrap();
+        let mut outside = 0;
+        for seed in 0..20 {
+            let task = crate::reproduce::digit_shift::draw(seed, 0, "\n").task;
+            for session in [&session, &far] {
+                let answer = session.answer(&task).unwrap();
+                let said = answer.report.prediction.clone();
+                let linear = said.linear.unwrap();
+                assert_eq!(said.adapted, Some(linear.clamp(0.0, 1.0)));
+                outside += usize::from(said.adapted != said.linear);
+                let kept = session.clone().with_updates(true).answer(&task).unwrap();
+                assert_eq!((answer.update, &kept.report), (None, &answer.report));
+                let update = kept.update.unwrap();
+                let again = session.apply_linear(&task, &update).unwrap().prediction;
+                assert!((again.linear.unwrap() - linear).abs() < 1e-4, "{linear}");
+                assert_eq!(again.adapted, Some(again.linear.unwrap().clamp(0.0, 1.0)));
+            }
+        }
+        assert!(outside > 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! In: [`Report`]s and [`Failure`]s. Out: lines for a person. The numbers are those of the report,
 //! to three digits.
 
-use crate::report::{Failure, HowFar, Report, When, Which};
+use crate::report::{Failure, HowFar, Prediction, Report, When, Which};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -173,6 +173,9 @@ fn blocks_of(which: &Which) -> String {
     if let ([first, .., last], true, true) = (&selected[..], all, count > NAMES) {
         return format!("all {count} blocks from {first} to {last}");
     }
+    if all && count > 1 {
+        return format!("all {count} blocks: {}", selected.join(" "));
+    }
     let shown: Vec<&str> = selected.iter().take(NAMES).map(String::as_str).collect();
     let rest = count - shown.len();
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
@@ -192,7 +195,7 @@ fn prediction_line(report: &Report) -> String {
         let _ = write!(text, ", {} adapted", number(adapted));
     }
     if let Some(linear) = prediction.linear {
-        let _ = write!(text, ", {} in the linear form", number(linear));
+        let _ = write!(text, "{}", linear_form(prediction, linear));
     }
     if let Some(deviation) = prediction.standard_deviation {
         let _ = write!(text, " (± {}", number(deviation));
@@ -205,6 +208,14 @@ fn prediction_line(report: &Report) -> String {
     text
 }
 
+/// What is said of the linear form; of its number nothing if it is the one that was just said.
+fn linear_form(prediction: &Prediction, value: f64) -> String {
+    match prediction.adapted == prediction.linear {
+        true => " in the linear form".to_owned(),
+        false => format!(", {} in the linear form", number(value)),
+    }
+}
+
 /// The squared errors, if the answer is known.
 fn error_line(report: &Report) -> Option<String> {
     let prediction = &report.prediction;
@@ -214,7 +225,7 @@ fn error_line(report: &Report) -> Option<String> {
         let _ = write!(text, ", {} adapted", number(adapted));
     }
     if let Some(linear) = prediction.squared_error(prediction.linear) {
-        let _ = write!(text, ", {} in the linear form", number(linear));
+        let _ = write!(text, "{}", linear_form(prediction, linear));
     }
     let _ = write!(text, " (squared; the answer is {})", number(prediction.target?));
     Some(text)
@@ -298,7 +309,12 @@ impl Summary {
 
     fn write_errors(&self, text: &mut String, style: Style) {
         let names = [" without adapting", " adapted", " in the linear form"];
-        let known = self.errors.iter().zip(names).filter(|((_, count), _)| *count > 0);
+        let [icl, adapted, linear] = self.errors;
+        let (shown, names) = match adapted == linear && adapted.1 > 0 {
+            true => (vec![icl, linear], vec![names[0], " adapted in the linear form"]),
+            false => (vec![icl, adapted, linear], names.to_vec()),
+        };
+        let known = shown.iter().zip(names).filter(|((_, count), _)| *count > 0);
         let means: Vec<String> = known
             .map(|((sum, count), name)| format!("{}{name}", number(sum / *count as f64)))
             .collect();

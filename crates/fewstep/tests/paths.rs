@@ -5,7 +5,7 @@
 
 mod support;
 
-use fewstep::{Action, Report, Session, Way};
+use fewstep::{Action, Dynamics, Report, Session, Way};
 use fewstep_core::{HorizonRule, Rules};
 use fewstep_engine::{Config, Model, Parameters, Tokenizer};
 use serde_json::Value;
@@ -94,7 +94,9 @@ fn looking_at_the_way_changes_no_weight() {
     for horizon in [HorizonRule::Fixed(4), HorizonRule::LeaveOneOutAverage] {
         let rules = Rules { horizon, ..Rules::default() };
         let session = session.clone();
-        let session = session.with_way(Way { blocks: "mlp-up@all".to_owned(), rules }).unwrap();
+        let session = session
+            .with_way(Way { blocks: "mlp-up@all".to_owned(), rules, dynamics: Dynamics::Steps })
+            .unwrap();
         let short = session.answer(&task).unwrap();
         let long = session.with_matrices(true).answer(&task).unwrap();
         assert!(short.update.is_some() && short.update == long.update, "{horizon}");

@@ -270,7 +270,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     for part in [
         "Rules, developed",
         "28 rules",
-        "19 whole decisions",
+        "20 whole decisions",
         "The usual decision (all MLPs, by label)",
         "When the usual decision hurts",
         "Abstention",

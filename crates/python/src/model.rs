@@ -327,12 +327,12 @@ impl Model {
     /// A task is a `Task`, a dictionary or a line of JSON. One that cannot be answered raises; among
     /// many it becomes a `Failure` in its place. The keywords are the flags of the command line:
     /// with none of `blocks`, `select`, `budget`, `horizon`, `horizons` and `step_scale` the usual
-    /// decision is made, and else the paper's with what they change. `dynamics` is `steps` or
-    /// `linear`; `full` adds the matrices; `progress` shows a line on a terminal (`"always"`:
+    /// decision is made, by the linear picture, and else the paper's with what they change, in the
+    /// model; `dynamics` says `steps` or `linear` where something else is wanted. `full` adds the matrices; `progress` shows a line on a terminal (`"always"`:
     /// anywhere); `threads` is how many tasks at the same time, one per processor unless given.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics='steps', seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict<'py>(
         slf: &Bound<'py, Self>,
@@ -350,7 +350,7 @@ impl Model {
     /// come from a source without end. The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics='steps', seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict_iter<'py>(
         &self,

@@ -3,7 +3,7 @@
 
 use crate::arrays::type_name;
 use crate::errors::{OrRaise, named};
-use fewstep::{Action, Asked, Error, Horizons, Session};
+use fewstep::{Action, Asked, Dynamics, Error, Horizons, Session};
 use fewstep_core::HorizonRule;
 use fewstep_engine::{Bos, FirstFactor, Lora, Model};
 use pyo3::exceptions::PyTypeError;
@@ -88,8 +88,9 @@ impl Options {
             "lora_rank" => self.lora_rank = value.map(PyAnyMethods::extract).transpose()?,
             "lora_first" => self.lora_first = parsed(py, text(value)?)?,
             "dynamics" if acts => match text(value)?.as_deref() {
-                None | Some("steps") => self.action = Action::Act,
-                Some("linear") => self.action = Action::Linear,
+                None => asked.dynamics = None,
+                Some("steps") => asked.dynamics = Some(Dynamics::Steps),
+                Some("linear") => asked.dynamics = Some(Dynamics::Linear),
                 Some(found) => return Err(unknown(py, "dynamics", found, "steps or linear")),
             },
             _ => {

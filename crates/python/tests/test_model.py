@@ -131,7 +131,7 @@ def test_one_task_in_any_form_is_one_report(model, tasks):
 
 
 def test_a_report_has_the_fields_of_its_json(model, tasks):
-    report = model.predict(tasks[0], full=True)
+    report = model.predict(tasks[0], full=True, dynamics="steps")
     record = report.to_dict()
     for part in ("prediction", "when", "how_far", "which", "geometry", "passes"):
         found = getattr(report, part).to_dict()

@@ -7,7 +7,7 @@ use crate::bench::Work;
 use crate::builtin::BUILTIN;
 use crate::options::Options;
 use crate::pretraining::Recipe;
-use crate::way::{Asked, Horizons};
+use crate::way::{Asked, Dynamics, Horizons};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fewstep_core::{HorizonRule, Selection};
 use fewstep_engine::{Bos, FirstFactor, Order};
@@ -124,9 +124,10 @@ pub(super) enum Command {
 pub(super) struct Predict {
     #[command(flatten)]
     pub(super) shared: Shared,
-    /// How an update is carried out: by steps in the model, or as the linear picture says
-    #[arg(long, value_enum, default_value_t = Dynamics::Steps)]
-    pub(super) dynamics: Dynamics,
+    /// How an update is carried out [default: linear for the usual decision, and steps for others
+    /// and with --save-adapter]
+    #[arg(long, value_enum)]
+    pub(super) dynamics: Option<Dynamics>,
     /// Write each task's update to DIR, named after its ID
     #[arg(long, value_name = "DIR")]
     pub(super) save_adapter: Option<PathBuf>,
@@ -169,15 +170,6 @@ impl From<AdapterFormat> for Format {
             AdapterFormat::Merged => Self::Merged,
         }
     }
-}
-
-/// How an update is carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Dynamics {
-    /// Gradient steps in the model
-    Steps,
-    /// The linear form; the model is not run again
-    Linear,
 }
 
 /// Whether a token is put before every prompt.
@@ -291,6 +283,7 @@ impl Shared {
                 horizon: self.horizon,
                 horizons: self.horizons.clone(),
                 step_scale: self.step_scale,
+                dynamics: None,
                 seed: self.seed,
             },
             lora_rank: self.lora_rank,

@@ -1,7 +1,7 @@
 //! A run: from the flags to the last answer.
 
 use super::End;
-use super::arguments::{Dynamics, Predict, Shared};
+use super::arguments::{Predict, Shared};
 use super::progress::Bar;
 use super::sink::{Place, Sink};
 use crate::adapter::{self, Adapters, Saving};
@@ -14,6 +14,7 @@ use crate::session::{Action, Session};
 use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
+use crate::way::Dynamics;
 use fewstep_engine::{HubSettings, Model, Task};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -44,14 +45,15 @@ pub(super) enum Answer {
 /// `fewstep predict`.
 pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
     let Predict { shared, dynamics, save_adapter, adapter_format, adapter } = arguments;
-    if let (Dynamics::Linear, Some(directory)) = (dynamics, &save_adapter) {
-        return Err(Error::NothingToSave { directory: directory.clone() });
-    }
-    let action = match dynamics {
-        Dynamics::Steps => Action::Act,
-        Dynamics::Linear => Action::Linear,
+    let dynamics = match (dynamics, &save_adapter) {
+        (Some(Dynamics::Linear), Some(directory)) => {
+            return Err(Error::NothingToSave { directory: directory.clone() });
+        }
+        // What is saved is what the model was run with.
+        (None, Some(_)) => Some(Dynamics::Steps),
+        _ => dynamics,
     };
-    let session = session(&shared, action)?;
+    let session = session(&shared, dynamics, Action::Act)?;
     let adapters =
         adapter.as_deref().map(|path| Adapters::open(path, session.model().network()));
     let adapters = adapters.transpose()?;
@@ -67,14 +69,20 @@ pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
 
 /// `fewstep decide`.
 pub(super) fn decide(shared: Shared) -> Result<End, Error> {
-    let session = session(&shared, Action::Decide)?;
+    let session = session(&shared, None, Action::Decide)?;
     let work = Work::new(session, &shared)?;
     run(&shared, work, true)
 }
 
 /// The model with the settings that the flags ask for.
-fn session(shared: &Shared, action: Action) -> Result<Session, Error> {
-    shared.options().session(load(&shared.model, shared.expand)?, action)
+fn session(
+    shared: &Shared,
+    dynamics: Option<Dynamics>,
+    action: Action,
+) -> Result<Session, Error> {
+    let mut options = shared.options();
+    options.asked.dynamics = dynamics;
+    options.session(load(&shared.model, shared.expand)?, action)
 }
 
 /// A model by its name, with a bar for what is downloaded.

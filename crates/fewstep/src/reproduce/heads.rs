@@ -3,12 +3,12 @@
 
 use super::document::{Claim, Figure, Section, Table};
 use super::findings::{claim, estimate, interval, p_value, short, together, verdict};
-use super::methods::Dynamics;
 use super::plot::{Axis, Plot, Point, Series, Style};
 use super::record::{Both, Choice, Method, Record};
 use super::settings::Experiment;
 use super::statistics::Paired;
 use crate::assessment::Mean;
+use crate::way::Dynamics;
 use std::collections::BTreeSet;
 
 /// What is looked at.

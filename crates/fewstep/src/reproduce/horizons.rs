@@ -4,13 +4,14 @@
 use super::digit_shift::Regime;
 use super::document::{Claim, Figure, Section, Table, Verdict};
 use super::findings::{claim, estimate, interval, p_value, texts};
-use super::methods::{Dynamics, Sample, Way};
+use super::methods::{Sample, Way};
 use super::plot::{Axis, Plot, Point, Series, Style};
 use super::record::Record;
 use super::settings::{Experiment, FIXED_HORIZON};
 use super::statistics::{Paired, between};
 use crate::assessment::Mean;
 use crate::error::Error;
+use crate::way::Dynamics;
 use fewstep_core::risk::decompose;
 
 /// The part of a report about how far to go.

@@ -221,7 +221,7 @@ impl Bench {
             base: seen.query_prediction,
             residuals: seen.geometry.residuals().to_vec(),
             predictions: seen.predictions,
-            labels: range(task),
+            labels: task.label_range(),
             alike: seen.geometry.answers().map_or(vec![], |all| all.labels().to_vec()),
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
@@ -425,12 +425,6 @@ fn answer(task: &Task) -> Result<f64, Error> {
         allowed: allowed(),
     })?;
     Ok(value)
-}
-
-/// The smallest and the largest value that a label stands for.
-fn range(task: &Task) -> [f64; 2] {
-    let values = || task.labels.iter().map(|label| label.value);
-    [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
 }
 
 fn sorted(mut set: Vec<usize>) -> Vec<usize> {

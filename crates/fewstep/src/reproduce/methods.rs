@@ -5,15 +5,7 @@
 
 use super::record::{Both, Path, Record};
 use super::settings::FIXED_HORIZON;
-
-/// How an update is carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dynamics {
-    /// By gradient steps in the model.
-    Steps,
-    /// As the linear picture says.
-    Linear,
-}
+use crate::way::Dynamics;
 
 impl Dynamics {
     /// Of two predictions the one by these dynamics, if it was made.

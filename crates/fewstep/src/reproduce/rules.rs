@@ -15,13 +15,13 @@ mod when;
 use super::document::{Figure, Section, Table};
 use super::findings::{interval, texts};
 use super::kinds::Kind;
-use super::methods::Dynamics;
 use super::record::Record;
 use super::settings::{Part, Role};
 use super::statistics::Paired;
 use super::ways::USUAL;
 use crate::assessment::Mean;
 use crate::error::Error;
+use crate::way::Dynamics;
 use candidates::{FINALISTS, Rule, TRIED};
 use case::Case;
 use compare::{Errors, Field, Judged};
@@ -74,9 +74,13 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
             continue;
         }
         if let Some((table, figure)) = usual(cases, dynamics, how)? {
+            // The usual decision answers by the linear picture in both: it is looked at once.
+            let first = figures.is_empty();
             tables.push(table);
             figures.push(figure);
-            tables.extend(when::tables(cases, dynamics, how)?);
+            if first {
+                tables.extend(when::tables(cases, dynamics)?);
+            }
         }
         let judged = judge_all(&fields, rules)?;
         decisions = decisions.max(judged.len() - rules.len());
@@ -108,12 +112,15 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
     );
     if decisions > 0 {
         text += &format!(
-            " Beside them {decisions} whole decisions, carried out in the model, each with blocks \
-             of its own, so that they can gain more than any number of steps with the candidate \
-             blocks of these settings."
+            " Beside them {decisions} whole decisions, each with blocks of its own, so that they can \
+             gain more than any number of steps with the candidate blocks of these settings. They \
+             answer by the linear picture where their names do not say otherwise."
         );
     }
     text += &asked(cases);
+    text += " Nobody who sees a prompt alone knows what is best for one query of it, or for all of \
+             them; what there is to gain by more answers on the same prompt is shown by the number of \
+             steps that is best for the other half of its queries.";
     text += " Predictions by linear dynamics are cut to the range of the labels, which no prediction \
              of a model leaves.";
     let title = title.to_owned();
@@ -198,6 +205,7 @@ fn kinds_table(fields: &[(Kind, Field<'_>)], how: &str) -> Table {
             format!("{:.4}", mean(&field.untouched)),
             format!("{:.4}", mean(&field.oracle)),
             format!("{:.4}", mean(&field.prompt_oracle)),
+            format!("{:.4}", mean(&field.half_known)),
             field.hindsight.0.to_string(),
             format!("{:.4}", mean(&field.hindsight.1)),
             format!("{:.0} %", 100.0 * field.share(&field.hindsight.1)),
@@ -211,6 +219,7 @@ fn kinds_table(fields: &[(Kind, Field<'_>)], how: &str) -> Table {
             "no adaptation",
             "oracle T of each query",
             "best T of each prompt",
+            "T by the other half of its answers",
             "best fixed T",
             "its error",
             "its share",

@@ -1,4 +1,4 @@
-//! Whole decisions, each carried out in the model: which blocks, how far, and how the way is gone.
+//! Whole decisions: which blocks, how far, and how the way is gone.
 //!
 //! In: a model. Out: [`Way`]s, and what each of them [took](Taken) for a task. Rules about the number
 //! of steps are compared on stored paths; which blocks move changes the path itself, so that ways are
@@ -8,7 +8,7 @@
 use super::left_out_steps::decide_again;
 use super::record::{SeenBlock, single};
 use crate::error::Error;
-use crate::way::Way;
+use crate::way::{Dynamics, Way};
 use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::{Decision, Filter, HorizonRule, Rules, Selection, Update, decide};
 use fewstep_engine::{Config, Model, Observation, Prepared, Task, choose_blocks};
@@ -17,7 +17,10 @@ use serde::{Deserialize, Serialize};
 /// How the usual way is called in tables.
 pub(crate) const USUAL: &str = "all MLPs, by label";
 
-/// The usual way with left-out errors by steps in the model.
+/// The usual decision, carried out in the model.
+const IN_THE_MODEL: &str = "all MLPs, by label, in the model";
+
+/// The same with left-out errors by steps in the model.
 const BY_STEPS: &str = "all MLPs, left-out errors by steps";
 
 /// A decision as a user would ask for it, and how it is called in tables.
@@ -33,9 +36,10 @@ pub(crate) type Named = (&'static str, Way);
 pub struct Taken {
     /// The way's name.
     pub way: String,
-    /// The prediction for the query, by the model; `None` if no steps were taken.
+    /// The answer for the query, by the model or, where that is the way, by the linear picture cut
+    /// to the range of the labels; `None` if no steps were taken for any way.
     pub prediction: Option<f64>,
-    /// The same by the linear picture.
+    /// What the linear picture says.
     pub linear: f64,
     /// The first of the blocks that were chosen.
     pub block: String,
@@ -56,9 +60,9 @@ pub struct Taken {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TakenFurther {
-    /// The prediction, by the model; `None` if no steps were taken.
+    /// The answer, as that for the task's own query.
     pub prediction: Option<f64>,
-    /// The same by the linear picture.
+    /// What the linear picture says.
     pub linear: f64,
     /// Of the chosen blocks together, one number per example.
     pub coupling: Vec<f32>,
@@ -85,10 +89,15 @@ impl Taken {
 }
 
 /// Those that are tried while decisions are developed, or the fewer ones that are judged on test
-/// tasks: the [usual way](Way::usual), what was usual before it, and variations.
+/// tasks: the [usual way](Way::usual), the same in the model, and variations.
 pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
     let usual = Way::usual(config);
-    let with = |rules| Way { rules, blocks: usual.blocks.clone() };
+    let with = |rules| Way { rules, ..usual.clone() };
+    let in_the_model = Way { dynamics: Dynamics::Steps, ..usual.clone() };
+    let mut ways = vec![(USUAL, usual.clone()), (IN_THE_MODEL, in_the_model.clone())];
+    if test {
+        return ways;
+    }
     let one = Rules { select: Selection::LeaveOneOut, budget: Some(1), ..usual.rules.clone() };
     let careful = Rules {
         horizon: HorizonRule::LeaveOneOutAverage,
@@ -97,22 +106,18 @@ pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
         step_scale: 0.3,
         ..Rules::default()
     };
-    let mut ways =
-        vec![(USUAL, usual.clone()), ("one MLP, careful average", with(careful.clone()))];
-    if test {
-        return ways;
-    }
-    let all = Rules { select: Selection::All, budget: None, ..careful };
+    let all = Rules { select: Selection::All, budget: None, ..careful.clone() };
     let balanced = Rules { leave_one_out: Averaging::Balanced, ..usual.rules.clone() };
     let plain = Rules { leave_one_out: Averaging::Plain, ..usual.rules.clone() };
     let hard = Rules { horizon: HorizonRule::LeaveOneOut, ..usual.rules.clone() };
     ways.extend([
+        ("one MLP, careful average", with(careful)),
         ("all MLPs, careful average", with(all)),
         ("all MLPs, every example counting the same", with(balanced)),
         ("all MLPs, plain mean", with(plain)),
         ("all MLPs, one number of steps", with(hard)),
         ("one MLP, by label", with(one)),
-        (BY_STEPS, usual.clone()),
+        (BY_STEPS, in_the_model),
     ]);
     ways.extend(elsewhere(config));
     ways
@@ -121,10 +126,10 @@ pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
 /// The usual rules for other blocks: of other layers, of other kinds, and chosen for each prompt.
 fn elsewhere(config: &Config) -> Vec<Named> {
     let half = config.layers.div_ceil(2);
-    let rules = Way::usual(config).rules;
-    let of = |blocks: String| Way { blocks, rules: rules.clone() };
+    let usual = Way::usual(config);
+    let of = |blocks: String| Way { blocks, ..usual.clone() };
     let heads = of(format!("value@last{half}"));
-    let greedy = Rules { select: Selection::LeaveOneOut, ..rules.clone() };
+    let greedy = Rules { select: Selection::LeaveOneOut, ..usual.rules.clone() };
     let mut ways = vec![
         ("MLPs of the last layer", of("mlp-up@last1".to_owned())),
         ("MLPs of the last two layers", of(format!("mlp-up@last{}", config.layers.min(2)))),
@@ -144,8 +149,8 @@ fn elsewhere(config: &Config) -> Vec<Named> {
     ways
 }
 
-/// Goes these ways, in the model if it is `real` and else by the linear picture alone; what is observed
-/// for one serves the next if it has the same candidates. Further queries are prompts in tokens, as
+/// Goes these ways; if it is not `real`, by the linear picture alone, and those not that are gone in
+/// the model. What is observed for one serves the next if it has the same candidates. Further queries are prompts in tokens, as
 /// [`Prepared::further`] takes them.
 pub(crate) fn take(
     model: &Model,
@@ -155,6 +160,7 @@ pub(crate) fn take(
 ) -> Result<Vec<Taken>, Error> {
     // One decision and one update serve all queries.
     debug_assert!(further.is_empty() || ways.iter().all(|(_, way)| !way.looks_at_query()));
+    let [least, most] = task.label_range();
     let mut taken = Vec::with_capacity(ways.len());
     for alike in ways.chunk_by(|(_, a), (_, b)| a.blocks == b.blocks) {
         let blocks = choose_blocks(&alike[0].1.blocks, model.config())?;
@@ -163,32 +169,50 @@ pub(crate) fn take(
         let base = prepared.observation().query_prediction;
         for (name, way) in alike {
             let seen = prepared.observation();
+            let steps = way.dynamics == Dynamics::Steps;
+            if steps && !real {
+                continue;
+            }
             let mut decision = decide(&seen.geometry, &way.rules)?;
-            match *name {
-                BY_STEPS if !real => continue,
-                BY_STEPS => {
-                    decision = decide_again(model, task, (&blocks, seen), way, decision)?;
-                }
-                _ => {}
+            if *name == BY_STEPS {
+                decision = decide_again(model, task, (&blocks, seen), way, decision)?;
             }
-            let (mut prediction, mut update) = (real.then_some(base), None);
-            if real && decision.update != Update::None {
-                let outcome = prepared.clone().act_at_once(&decision)?.1;
-                (prediction, update) = (Some(outcome.adapted), outcome.update);
-            }
-            let predictions = queries.predict(&prepared, update.as_ref())?;
+            let by_model =
+                if steps { Some(carry_out(&prepared, &decision, &queries)?) } else { None };
+            // The task's own query is the first.
+            let answer = |index: usize, linear: f64| {
+                let found = by_model.as_ref().map(|found| found[index]);
+                real.then(|| found.unwrap_or_else(|| linear.max(least).min(most)))
+            };
+            let linear = base + change(&decision, seen)?;
             taken.push(Taken {
                 way: (*name).to_owned(),
-                prediction,
-                linear: base + change(&decision, seen)?,
+                prediction: answer(0, linear),
+                linear,
                 block: first_block(&decision),
                 horizon: decision.how_far.horizon,
                 seen: SeenBlock::of(&decision.block),
-                further: queries.taken(&decision, real.then_some(predictions))?,
+                further: queries.taken(&decision, answer)?,
             });
         }
     }
     Ok(taken)
+}
+
+/// What the model predicts after a decision, for the task's own query and then for the further ones.
+fn carry_out(
+    prepared: &Prepared<'_>,
+    decision: &Decision,
+    queries: &Queries<'_>,
+) -> Result<Vec<f64>, Error> {
+    let mut predictions = vec![prepared.observation().query_prediction];
+    let mut update = None;
+    if decision.update != Update::None {
+        let outcome = prepared.clone().act_at_once(decision)?.1;
+        (predictions[0], update) = (outcome.adapted, outcome.update);
+    }
+    predictions.extend(queries.predict(prepared, update.as_ref())?);
+    Ok(predictions)
 }
 
 /// Further queries on the examples of a task, and what was seen of each.
@@ -217,11 +241,12 @@ impl<'a> Queries<'a> {
         }
     }
 
-    /// Where a decision leads at each of them.
+    /// Where a decision leads at each of them, counted from 1; `answer` makes an answer of what the
+    /// linear picture says.
     fn taken(
         &self,
         decision: &Decision,
-        predictions: Option<Vec<f64>>,
+        answer: impl Fn(usize, f64) -> Option<f64>,
     ) -> Result<Vec<TakenFurther>, Error> {
         let taken = |(index, seen): (usize, &Observation)| {
             let block = seen.geometry.sum(&decision.which.selected)?;
@@ -233,9 +258,10 @@ impl<'a> Queries<'a> {
                 &query.coupling,
                 residuals,
             )?;
+            let linear = seen.query_prediction + correction;
             Ok(TakenFurther {
-                prediction: predictions.as_ref().map(|all| all[index]),
-                linear: seen.query_prediction + correction,
+                prediction: answer(index + 1, linear),
+                linear,
                 coupling: single(&query.coupling),
                 variance: single(&[query.variance])[0],
             })
@@ -271,10 +297,11 @@ mod tests {
         let take = |real| take(&model, (&task, &[]), &ways, real).unwrap();
         let taken = take(true);
         assert_eq!(ways.len(), taken.len());
-        let usual = |taken: &&Taken| taken.way != BY_STEPS;
-        for (linear, taken) in take(false).iter().zip(taken.iter().filter(usual)) {
-            assert_eq!(linear, &Taken { prediction: None, ..taken.clone() });
-        }
+        // By the linear picture alone there is nothing to carry out in the model.
+        let linear =
+            ways.iter().zip(&taken).filter(|((_, w), _)| w.dynamics == Dynamics::Linear);
+        let linear = linear.map(|(_, taken)| Taken { prediction: None, ..taken.clone() });
+        assert_eq!(take(false), linear.collect::<Vec<_>>());
 
         // Errors by real steps are no choice of the tool.
         let choices = ways.iter().zip(&taken).filter(|((name, _), _)| *name != BY_STEPS);
@@ -287,7 +314,7 @@ mod tests {
             assert_eq!(said.linear.unwrap().to_bits(), taken.linear.to_bits(), "{way:?}");
             assert_eq!(answer.report.which.selected[0], taken.block, "{way:?}");
         }
-        let predictions = taken.iter().map(|taken| taken.linear.to_bits());
+        let predictions = taken.iter().map(|taken| taken.prediction.unwrap().to_bits());
         let mut different: Vec<u64> = predictions.collect();
         different.sort_unstable();
         different.dedup();

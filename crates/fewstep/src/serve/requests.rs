@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::report::Failure;
 use crate::session::{Action, Session};
 use crate::tasks;
-use crate::way::Horizons;
+use crate::way::{Dynamics, Horizons};
 use fewstep_core::HorizonRule;
 use fewstep_engine::{Bos, Task};
 use std::str::FromStr;
@@ -58,11 +58,11 @@ impl std::fmt::Debug for Request {
 }
 
 /// What the fields say beside tasks.
+#[derive(Default)]
 struct Said<'a> {
     options: Options,
     model: Option<String>,
-    dynamics: Action,
-    reuse: bool,
+    reuse: Option<bool>,
     task: Option<Value<'a>>,
     tasks: Option<Value<'a>>,
 }
@@ -83,13 +83,14 @@ impl Request {
         for (name, value) in fields(text)? {
             said.set(verb, &name, value)?;
         }
-        let Said { options, model, dynamics, reuse, task, tasks } = said;
-        let action = if verb == Verb::Decide { Action::Decide } else { dynamics };
+        let Said { options, model, reuse, task, tasks } = said;
+        let action = if verb == Verb::Decide { Action::Decide } else { Action::Act };
         let (name, model) = models.find(model.as_deref())?;
         check_steps(&options, limits)?;
         let session = options.session(model.clone(), action);
         let session = session.map_err(|error| faults::of_options(&error))?;
-        let keeps = reuse && action == Action::Act;
+        let keeps = reuse.unwrap_or(true) && action == Action::Act;
+        let session = session.with_updates(keeps);
         let shape = (session.model().config(), session.model().network().lora());
         let written = keeps.then(|| Written::new(name, shape, &options));
         let asked = |task: Task| {
@@ -110,19 +111,6 @@ impl Request {
             }
         };
         Ok(Self { session, full: options.full, tasks })
-    }
-}
-
-impl Default for Said<'_> {
-    fn default() -> Self {
-        Self {
-            options: Options::default(),
-            model: None,
-            dynamics: Action::Act,
-            reuse: true,
-            task: None,
-            tasks: None,
-        }
     }
 }
 
@@ -157,10 +145,10 @@ impl<'a> Said<'a> {
             "loo_order" => options.loo_order = named(&value)?,
             "full" => options.full = value.flag()?,
             "dynamics" if verb == Verb::Predict => {
-                let choices = [("steps", Action::Act), ("linear", Action::Linear)];
-                self.dynamics = value.choice(&choices)?;
+                let choices = [("steps", Dynamics::Steps), ("linear", Dynamics::Linear)];
+                asked.dynamics = Some(value.choice(&choices)?);
             }
-            "reuse" if verb == Verb::Predict => self.reuse = value.flag()?,
+            "reuse" if verb == Verb::Predict => self.reuse = Some(value.flag()?),
             _ => {
                 let mut known = OPTIONS.join(", ");
                 if verb == Verb::Predict {

@@ -192,7 +192,11 @@ fn requests(limits: &Limits) -> Map<String, Value> {
         ),
     );
     let predict = json!({
-        "dynamics": {"enum": ["steps", "linear"], "default": "steps"},
+        "dynamics": {
+            "enum": ["steps", "linear"],
+            "description": "How an update is carried out. If it is not said: linear for the usual \
+                            decision, and steps for others",
+        },
         "reuse": {
             "type": "boolean", "default": true,
             "description": "Whether an update made before may be used, and this one kept",

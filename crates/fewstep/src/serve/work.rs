@@ -7,6 +7,7 @@ use super::requests::Asked;
 use crate::error::Error;
 use crate::session::{Answer, Session};
 use crate::stream::guarded;
+use crate::way::Dynamics;
 use fewstep_engine::Task;
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,6 +89,9 @@ fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Err
             report.prediction.target =
                 task.query.y.as_deref().and_then(|answer| task.value_of(answer));
             (*report, true)
+        }
+        Some(Known::Update(update)) if session.dynamics() == Dynamics::Linear => {
+            (session.apply_linear(task, &update)?, true)
         }
         // To say what the model says without the update, too, would take another pass.
         Some(Known::Update(update)) if *full => (session.apply(task, &update)?, true),

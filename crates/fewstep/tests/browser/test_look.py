@@ -56,10 +56,10 @@ def test_everything_fits_and_can_be_read(
     assert [pair for pair in contrast["marks"] if pair[1] < 3] == []
     # Everything opened, and every T.
     page.evaluate("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
-    expect(page.locator("#figure-path tbody tr")).to_have_count(31)
+    expect(page.locator("#figure-path tbody tr")).to_have_count(65)
     assert check(page, "overflow") == [0]
     shoot(page, screenshots / f"opened-{width}-{scheme}.png")
-    for steps in (0, 15, 30):
+    for steps in (0, 32, 64):
         page.locator("#walk-steps").fill(str(steps))
         assert check(page, "clashes") == []
     page.context.close()
@@ -110,7 +110,7 @@ def test_everything_has_a_name(page: Page, service: str) -> None:
     page.goto(service + "/" + fragment(TASKS[3]))
     run(page)
     page.evaluate("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
-    expect(page.locator("#figure-path tbody tr")).to_have_count(31)
+    expect(page.locator("#figure-path tbody tr")).to_have_count(65)
     names = check(page, "names")
     assert len(names) > 60
     assert [html for html, name in names if not name] == []

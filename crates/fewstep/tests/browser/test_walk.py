@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from conftest import CommandLine
 from playwright.sync_api import Page, expect
-from support import TASKS, fragment, number, run
+from support import TASKS, flags, fragment, number, run
 
 
 def test_the_slider_moves_every_mark_and_asks_for_nothing(
     page: Page, service: str, command_line: CommandLine
 ) -> None:
-    page.goto(service + "/" + fragment(TASKS[3]))
+    options = {"dynamics": "steps"}
+    page.goto(service + "/" + fragment(TASKS[3], options))
     run(page)
-    report = command_line.report(TASKS[3])
+    report = command_line.report(TASKS[3], *flags(options))
     chosen = report["how_far"]["horizon"]
     requests: list[str] = []
     # The browser asks for the icon whenever it likes.
@@ -31,26 +32,26 @@ def test_the_slider_moves_every_mark_and_asks_for_nothing(
     before = place()
     slider.focus()
     page.keyboard.press("Home")
-    for _ in range(6):
+    for _ in range(8):
         page.keyboard.press("ArrowRight")
-    expect(slider).to_have_value("6")
-    steps, linear = (report["prediction"]["path"][form][6] for form in ("steps", "linear"))
-    expect(page.locator("#walk-value")).to_have_text("T = 6")
+    expect(slider).to_have_value("8")
+    steps, linear = (report["prediction"]["path"][form][8] for form in ("steps", "linear"))
+    expect(page.locator("#walk-value")).to_have_text("T = 8")
     expect(slider).to_have_attribute(
-        "aria-valuetext", f"T = 6, steps {number(steps)}, linear {number(linear)}"
+        "aria-valuetext", f"T = 8, steps {number(steps)}, linear {number(linear)}"
     )
     expect(page.locator("#figure-path .readout")).to_have_text(
-        f"T = 6: steps in the model {number(steps)}; linear picture {number(linear)}"
+        f"T = 8: steps in the model {number(steps)}; linear picture {number(linear)}"
     )
     how_far = report["how_far"]
-    place_of = how_far["horizons"].index(6)
+    place_of = how_far["horizons"].index(8)
     expect(page.locator("#figure-evidence .readout")).to_have_text(
-        f"T = 6: error on examples left out {number(how_far['left_out_risk'][place_of])}; "
+        f"T = 8: error on examples left out {number(how_far['left_out_risk'][place_of])}; "
         f"negative log-evidence, noise profiled {number(how_far['evidence'][place_of])}; "
         f"negative log-evidence, noise fixed {number(how_far['evidence_fixed'][place_of])}; "
         f"weight {number(how_far['posterior'][place_of])}"
     )
-    expect(page.locator('#figure-prediction [data-path="prediction.path.steps[6]"]')).to_have_text(
+    expect(page.locator('#figure-prediction [data-path="prediction.path.steps[8]"]')).to_have_text(
         number(steps)
     )
     # The sample in the legend stays; the lines in the panels go to the left.
@@ -58,7 +59,7 @@ def test_the_slider_moves_every_mark_and_asks_for_nothing(
     moved = [two - one for one, two in zip(before, after, strict=True)]
     assert sum(move < 0 for move in moved) == 4 and sum(move == 0 for move in moved) == len(moved) - 4
     page.keyboard.press("End")
-    expect(slider).to_have_value("30")
+    expect(slider).to_have_value("64")
     page.get_by_role("button", name="To the chosen T").click()
     expect(slider).to_have_value(str(chosen))
     assert place() == before

@@ -62,8 +62,7 @@ fn reports_are_those_of_the_command_line_to_the_byte() {
             let answer = service.post(&format!("/v1/{command}"), &with(&task, &options));
             let (report, rest) = answer.report();
             assert_eq!(report, expected, "{command} {flags:?}");
-            let keeps = command == "predict" && options.get("dynamics").is_none();
-            assert_eq!(rest.get("adapter").is_some(), keeps);
+            assert_eq!(rest.get("adapter").is_some(), command == "predict");
         }
     }
 }

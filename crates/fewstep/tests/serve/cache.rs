@@ -16,7 +16,8 @@ fn predict(service: &Service, task: &Value) -> Answer {
 fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
     let service = Service::start(&[]);
     let ask = |full: bool, id: &str, x: &str| {
-        service.post("/v1/predict", &with(&query(id, 7, x), &json!({ "full": full })))
+        let options = json!({ "full": full, "dynamics": "steps" });
+        service.post("/v1/predict", &with(&query(id, 7, x), &options))
     };
     let (first, second) = (ask(false, "a", "4"), ask(false, "b", "6"));
     assert!(!first.hit() && second.hit());
@@ -50,6 +51,33 @@ fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
     assert_eq!(service.metric("fewstep_adapter_misses_total"), 2);
     assert_eq!(service.metric("fewstep_adapters"), 2);
     assert!(service.metric("fewstep_adapter_bytes") > 1000);
+}
+
+/// By the linear picture a further query is answered as if it had been the first, but for rounding: the
+/// usual decision does not look at it.
+#[test]
+fn a_further_query_moves_as_the_linear_picture_says() {
+    let service = Service::start(&[]);
+    let ask = |x: &str, reuse: bool| {
+        let task = query("a", 7, x);
+        service.post("/v1/predict", &with(&task, &json!({ "reuse": reuse })))
+    };
+    assert!(!ask("4", true).hit());
+    for x in ["0", "6", "9"] {
+        let (further, alone) = (ask(x, true), ask(x, false));
+        assert!(further.hit());
+        let (further, alone) = (further.report().1, alone.report().1);
+        let [further, alone] = [further, alone].map(|mut answer| answer["report"].take());
+        assert_eq!(further["passes"], json!({"forward": 1, "backward": 1}));
+        assert_eq!(further["which"]["rule"], "adapter");
+        assert_eq!(further["which"]["selected"], alone["which"]["selected"]);
+        let number = |report: &Value, name: &str| report["prediction"][name].as_f64().unwrap();
+        for name in ["icl", "linear", "adapted"] {
+            let (found, expected) = (number(&further, name), number(&alone, name));
+            assert!((found - expected).abs() < 1e-5, "{x}, {name}: {found} {expected}");
+        }
+        assert!((number(&alone, "linear") - number(&alone, "icl")).abs() > 1e-3, "{x}");
+    }
 }
 
 #[test]

@@ -69,6 +69,7 @@ function blocksWords({ rule, selected, blocks }) {
   const strong = (text) => element("strong", {}, text);
   if (count === candidates && count > NAMES)
     return [strong(`all ${count} blocks`), ` from ${selected[0]} to ${selected.at(-1)}`];
+  if (count === candidates && count > 1) return [`all ${count} blocks: `, strong(selected.join(" "))];
   const names = selected.slice(0, NAMES).join(" ");
   const more = count > NAMES ? ` and ${count - NAMES} more` : "";
   const of = candidates > 0 ? ` of ${candidates}` : "";
@@ -81,7 +82,11 @@ export function predictionWords(report) {
   const known = (value) => value !== null && value !== undefined;
   const words = [shown(report, "prediction.icl"), " without adapting"];
   if (known(adapted)) words.push(", ", shown(report, "prediction.adapted"), " adapted");
-  if (known(linear)) words.push(", ", shown(report, "prediction.linear"), " in the linear form");
+  if (known(linear)) {
+    // Its number is said once where it is the answer.
+    if (linear !== adapted) words.push(", ", shown(report, "prediction.linear"));
+    words.push(" in the linear form");
+  }
   if (!known(standard_deviation)) return words;
   words.push(" (± ", shown(report, "prediction.standard_deviation"));
   if (interval) {

@@ -1,7 +1,7 @@
 //! What the built-in model says about a small task.
 
 use crate::Lines;
-use fewstep::{Action, Error, Session};
+use fewstep::{Action, Dynamics, Error, Session, Way};
 use fewstep_core::{HorizonRule, Rules, decide};
 use fewstep_engine::choose_blocks;
 
@@ -24,7 +24,11 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     lines.add("Model.observe.predictions", seen.predictions);
     lines.add("Model.observe.residuals", seen.geometry.residuals().to_vec());
     lines.add("Model.observe.query_prediction", [seen.query_prediction]);
-    let report = Session::new(model, Action::Act)?.with_matrices(true).answer(&task)?.report;
+    let usual = Session::new(model, Action::Act)?.with_matrices(true);
+    let said = usual.answer(&task)?.report.prediction;
+    lines.add("Model.predict.usual", said.adapted.into_iter().chain(said.linear));
+    let way = Way { dynamics: Dynamics::Steps, ..Way::usual(usual.model().config()) };
+    let report = usual.with_way(way)?.answer(&task)?.report;
     let prediction = &report.prediction;
     let (adapted, linear) = (prediction.adapted, prediction.linear);
     lines.add(

@@ -15,7 +15,8 @@ def cases():
     with fewstep.Model.load() as model:
         seen = model.observe(TASK, "value@last2")
         outcome = model.act(TASK, fewstep.decide(seen.geometry, horizon=3))
-        report = model.predict(TASK, full=True)
+        usual = model.predict(TASK).prediction
+        report = model.predict(TASK, full=True, dynamics="steps")
     prediction, how_far = report.prediction, report.how_far
     interval = prediction.interval
     return {
@@ -26,6 +27,7 @@ def cases():
         "Model.observe.predictions": seen.predictions,
         "Model.observe.residuals": seen.residuals,
         "Model.observe.query_prediction": seen.query_prediction,
+        "Model.predict.usual": [usual.adapted, usual.linear],
         "Model.predict.prediction": [prediction.icl, prediction.adapted, prediction.linear],
         "Model.predict.interval": [interval.lower, interval.upper, interval.coverage],
         "Model.predict.path.linear": prediction.path.linear,

@@ -1,12 +1,13 @@
 //! Flags of `fewstep reproduce` and their texts.
 
 use crate::builtin::BUILTIN;
-use crate::cli::arguments::{BosChoice, Dynamics, fraction, positive};
+use crate::cli::arguments::{BosChoice, fraction, positive};
 use crate::reproduce::sweep::SWEEP_TASKS;
 use crate::reproduce::theory::TheorySettings;
 use crate::reproduce::{
     Choices, Experiment, Kernel, Kind, MOST_QUERIES, RULES_LONGEST, Request, Shard, Traces,
 };
+use crate::way::Dynamics;
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use fewstep_engine::Order;
 use std::path::PathBuf;

@@ -3,11 +3,10 @@
 //! In: a [`Record`] with a trace. Out: a [`Case`] for each of its queries, whose [`Seen`] holds curves
 //! over the numbers of steps, computed once and looked at by every rule. Rules never get the answer.
 
-use super::super::methods::Dynamics;
 use super::super::record::{Record, Trace};
 use super::super::ways::{Taken, USUAL};
 use crate::error::Error;
-use crate::way::usual_rules;
+use crate::way::{Dynamics, usual_rules};
 use fewstep_core::leave_one_out::LeaveOneOut;
 use fewstep_core::signal::SignalFit;
 use fewstep_core::{

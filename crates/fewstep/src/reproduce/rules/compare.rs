@@ -4,11 +4,11 @@
 //! each single task would gain over no adaptation: nobody can know it, so a share of 1 is out of
 //! reach; it makes kinds with large and small errors comparable.
 
-use super::super::methods::Dynamics;
 use super::super::statistics::Paired;
 use super::candidates::{Past, Rule};
 use super::case::Case;
 use crate::error::Error;
+use crate::way::Dynamics;
 
 /// The paper's rule: the best evidence up to thirty steps.
 const PAPER: Rule = Rule::Evidence(30);
@@ -38,6 +38,10 @@ pub(crate) struct Field<'a> {
     /// With the best number of steps for each prompt, the same for all its queries: as far as a rule
     /// can come that sees the prompt alone.
     pub(crate) prompt_oracle: Vec<f64>,
+    /// With the number of steps that is best for the other half of the queries of each prompt: what
+    /// there is to gain by a number that is found with as many further answers, none of them the one
+    /// that is asked for. Of a single query there is no other half, and the model is left alone.
+    pub(crate) half_known: Vec<f64>,
     /// The best number of steps for all, and its errors.
     pub(crate) hindsight: (usize, Vec<f64>),
     /// With the paper's rule.
@@ -88,6 +92,7 @@ impl<'a> Field<'a> {
             untouched: means(&alone),
             oracle: means(&of_each(&least)),
             prompt_oracle: errors.iter().map(|prompt| least(&together(prompt))).collect(),
+            half_known: errors.iter().map(|prompt| by_other_half(prompt, longest)).collect(),
             hindsight: (best, means(&at(best))),
             paper: vec![],
             prompts,
@@ -178,6 +183,18 @@ impl Judged {
     }
 }
 
+/// The mean error of queries, each with the number of steps that is best for those at odd places if its
+/// own is even, and the other way round.
+fn by_other_half(queries: &[Vec<f64>], longest: usize) -> f64 {
+    let error = |(place, query): (usize, &Vec<f64>)| {
+        let others = || queries.iter().skip((place + 1) % 2).step_by(2);
+        let total = |steps: usize| others().map(|other| other[steps]).sum::<f64>();
+        let best = (0..longest).min_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap_or(0);
+        query[best]
+    };
+    queries.iter().enumerate().map(error).sum::<f64>() / queries.len().max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::case::tests::{case, two_cases};
@@ -253,6 +270,13 @@ mod tests {
         assert!(close(&field.oracle, &[0.0, 0.0]), "{:?}", field.oracle);
         // Together they err by 0.025 at three steps and by 0.02 at four; the other prompt by 0 at two.
         assert!(close(&field.prompt_oracle, &[0.02, 0.0]), "{:?}", field.prompt_oracle);
+        // With four steps, the best number for the other, the first errs by 0.2, and the second with
+        // two by 0.4; the other prompt has no other.
+        assert!(
+            close(&field.half_known, &[(0.04 + 0.16) / 2.0, 0.04]),
+            "{:?}",
+            field.half_known
+        );
         let possible = 0.34 + 0.04 - 0.02;
         let halfway = field.prompt_share(&[0.34 - possible / 2.0, 0.04]);
         assert!(close(&[halfway], &[0.5]) && field.share(&[0.02, 0.0]) < 1.0);

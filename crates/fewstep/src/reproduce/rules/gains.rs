@@ -44,11 +44,12 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
             verdict(&paper).to_owned(),
             format!("{:.0} %", 100.0 * field.share(&errors)),
             format!("{:.0} %", 100.0 * field.prompt_share(&errors)),
+            format!("{:.0} %", 100.0 * field.share(&field.half_known)),
         ]
     };
     Table {
         caption: format!(
-            "The usual decision ({USUAL}), {how}: changes in % of the squared error \
+            "The usual decision ({USUAL}), against others by {how}: changes in % of the squared error \
              without adaptation, with intervals of 95 %; negative: it errs less"
         ),
         header: texts([
@@ -62,6 +63,7 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
             "it is",
             "share of the oracle's gain",
             "of the best T of each prompt",
+            "share of T by half of the answers",
         ]),
         rows: fields.iter().enumerate().map(row).collect(),
     }
@@ -93,9 +95,9 @@ pub(super) fn figure(fields: &Named<'_>, name: &str, how: &str) -> Figure {
     Figure {
         name: name.to_owned(),
         caption: format!(
-            "What the usual decision changes, {how}, beside the paper's rule, the best fixed number \
-             of steps in hindsight and the best number for each task, the last three with all value \
-             heads of the last four layers. Intervals of 95 %, tasks drawn again; left of 0 is \
+            "What the usual decision changes, beside the paper's rule, the best fixed number of steps in \
+             hindsight and the best number for each task, the last three by {how} with all value heads \
+             of the last four layers. Intervals of 95 %, tasks drawn again; left of 0 is \
              better."
         ),
         alternative: format!("Changes of the mean squared error. {}.", words.join("; ")),
@@ -130,9 +132,9 @@ fn verdict(paired: &Paired) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::methods::Dynamics;
     use super::super::case::tests::case_of;
     use super::*;
+    use crate::way::Dynamics;
 
     /// Two tasks with the answer 0.4; the usual decision says 0.25, steps of a tenth lead to 0.4.
     #[test]

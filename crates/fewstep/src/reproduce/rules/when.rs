@@ -6,10 +6,10 @@
 
 use super::super::document::Table;
 use super::super::kinds::Kind;
-use super::super::methods::Dynamics;
 use super::case::{Case, Outlook};
 use crate::assessment::Mean;
 use crate::error::Error;
+use crate::way::Dynamics;
 
 /// Shares of the weight on steps under which a gate leaves the model alone.
 const GATES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 0.9];
@@ -25,7 +25,6 @@ type Outlooks = Vec<(Kind, Vec<Outlook>)>;
 pub(super) fn tables(
     cases: &[(Kind, Vec<Case>)],
     dynamics: Dynamics,
-    how: &str,
 ) -> Result<Vec<Table>, Error> {
     let mut kinds: Outlooks = vec![];
     for (kind, cases) in cases {
@@ -40,17 +39,12 @@ pub(super) fn tables(
     if kinds.is_empty() {
         return Ok(vec![]);
     }
-    Ok(vec![
-        harm(&kinds, how),
-        gates(&kinds, how),
-        coverage(&kinds, how),
-        abstention(&kinds, how),
-    ])
+    Ok(vec![harm(&kinds), gates(&kinds), coverage(&kinds), abstention(&kinds)])
 }
 
 fn table(
     kinds: &Outlooks,
-    caption: String,
+    caption: &str,
     first: &[&str],
     row: impl Fn(&[Outlook]) -> Vec<String>,
 ) -> Table {
@@ -59,15 +53,13 @@ fn table(
         named.chain(row(all)).collect()
     });
     let header = std::iter::once("tasks").chain(first.iter().copied()).map(str::to_owned);
-    Table { caption, header: header.collect(), rows: rows.collect() }
+    Table { caption: caption.to_owned(), header: header.collect(), rows: rows.collect() }
 }
 
 /// How often a single prediction gets worse, and by how much.
-fn harm(kinds: &Outlooks, how: &str) -> Table {
-    let caption = format!(
-        "When the usual decision hurts, {how}: squared errors of single predictions, and how the \
-         changes of those made worse and of those made better add up"
-    );
+fn harm(kinds: &Outlooks) -> Table {
+    let caption = "When the usual decision hurts: squared errors of single predictions, and how the \
+         changes of those made worse and of those made better add up";
     let header = [
         "predictions",
         "adapted to",
@@ -98,12 +90,10 @@ fn harm(kinds: &Outlooks, how: &str) -> Table {
 }
 
 /// What leaving more prompts alone would have changed.
-fn gates(kinds: &Outlooks, how: &str) -> Table {
-    let caption = format!(
-        "What a gate would save, {how}: the change of the squared error against no adaptation if the \
+fn gates(kinds: &Outlooks) -> Table {
+    let caption = "What a gate would save: the change of the squared error against no adaptation if the \
          model is left alone unless so much of the weight is on steps, and how many predictions get \
-         worse then"
-    );
+         worse then";
     let header = GATES.map(|gate| match gate {
         0.0 => "no gate".to_owned(),
         gate => format!("{} on steps", percent(gate)),
@@ -125,12 +115,10 @@ fn gates(kinds: &Outlooks, how: &str) -> Table {
 }
 
 /// How often intervals hold the answer.
-fn coverage(kinds: &Outlooks, how: &str) -> Table {
-    let caption = format!(
-        "How often error bars hold the answer, {how}: intervals by left-out examples (jackknife+, \
+fn coverage(kinds: &Outlooks) -> Table {
+    let caption = "How often error bars hold the answer: intervals by left-out examples (jackknife+, \
          cut at the labels) with their mean width, and the prediction ± 1.28 posterior standard \
-         deviations, which would hold 80 % of normal errors"
-    );
+         deviations, which would hold 80 % of normal errors";
     let intervals = COVERAGES.map(|coverage| format!("meant {}", percent(coverage)));
     let header: Vec<&str> =
         intervals.iter().map(String::as_str).chain(["± 1.28 deviations"]).collect();
@@ -150,11 +138,9 @@ fn coverage(kinds: &Outlooks, how: &str) -> Table {
 }
 
 /// Errors on the tasks that are answered if the least certain ones are not.
-fn abstention(kinds: &Outlooks, how: &str) -> Table {
-    let caption = format!(
-        "Abstention, {how}: the mean squared error of the predictions with the narrowest intervals \
-         (meant 80 %)"
-    );
+fn abstention(kinds: &Outlooks) -> Table {
+    let caption = "Abstention: the mean squared error of the predictions with the narrowest intervals \
+         (meant 80 %)";
     let header = ANSWERED.map(|quarters| match quarters {
         4 => "all".to_owned(),
         quarters => format!("the surest {} %", 25 * quarters),
@@ -210,7 +196,7 @@ mod tests {
     fn harm_and_help_are_told_apart() {
         let cases = [0.4, 0.1, 0.0, 0.4].map(|target| case_of(USUAL, target, 0.1, 4)).to_vec();
         let kinds = [(Kind::Swap, cases)];
-        let tables = tables(&kinds, Dynamics::Steps, "").unwrap();
+        let tables = tables(&kinds, Dynamics::Steps).unwrap();
         let [harm, gates, coverage, abstention] = &tables[..] else { panic!("{tables:?}") };
         assert_eq!((column(harm, "adapted to"), column(harm, "made worse")), ("100 %", "50 %"));
         assert_eq!(harm.rows[0][4], "0.0375");
@@ -229,7 +215,7 @@ mod tests {
         let held = [0.4, 0.1, 0.0, 0.4].iter().filter(|t| (low..=high).contains(*t)).count();
         assert!(column(coverage, "meant 50 %").starts_with(&format!("{} ±", 25 * held)));
         assert_eq!((column(abstention, "all"), abstention.rows[0].len()), ("0.0325", 5));
-        assert!(super::tables(&kinds[..0], Dynamics::Steps, "").unwrap().is_empty());
+        assert!(super::tables(&kinds[..0], Dynamics::Steps).unwrap().is_empty());
     }
 
     /// Of eight predictions six hold: a standard error of √(3/4·1/4/8) = 15 % if all are
@@ -249,7 +235,7 @@ mod tests {
             .to_vec();
         assert_eq!(with_error(&outlooks(&singles), holds), "75 ± 15 %");
         let kinds = [(Kind::Swap, pair(0.2))];
-        let tables = tables(&kinds, Dynamics::Steps, "").unwrap();
+        let tables = tables(&kinds, Dynamics::Steps).unwrap();
         assert_eq!(column(&tables[0], "predictions"), "2");
     }
 }

@@ -111,10 +111,15 @@ fn section(role: &Role, cases: &ByKind, rules: &[Rule]) -> Result<Section, Error
         rules.len()
     );
     if decisions > 0 {
+        let whole = match decisions {
+            1 => "a whole decision with blocks of its own, so that it".to_owned(),
+            many => {
+                format!("{many} whole decisions, each with blocks of its own, so that they")
+            }
+        };
         text += &format!(
-            " Beside them {decisions} whole decisions, each with blocks of its own, so that they can \
-             gain more than any number of steps with the candidate blocks of these settings. They \
-             answer by the linear picture where their names do not say otherwise."
+            " Beside them {whole} can gain more than any number of steps with the candidate blocks \
+             of these settings. The linear picture answers where names do not say otherwise."
         );
     }
     text += &asked(cases);

@@ -22,6 +22,7 @@ mod hub;
 mod labels;
 mod layer;
 mod layout;
+mod linear;
 mod lora;
 mod matrix;
 mod memory;
@@ -57,6 +58,7 @@ pub use gguf::{Encoding, Gguf, QuantisedMatrix};
 pub use hub::{HubSettings, Progress, locate};
 pub use labels::Labels;
 pub use layout::Layout;
+pub use linear::{LinearPath, LinearPrediction, predict_linear};
 pub use lora::{FirstFactor, Lora};
 pub use memory::memory_plan;
 pub use model::{Model, Outcome};
@@ -73,8 +75,7 @@ pub use prompt::{PromptSettings, Prompts};
 pub use real::Real;
 pub use rotary::{Rotary, Scaling, Yarn};
 pub use steps::{
-    Applied, Descent, Follow, LinearPath, LinearPrediction, Steps, apply_filter, apply_weights,
-    descend, predict_linear, predict_updated,
+    Applied, Descent, Follow, Steps, apply_filter, apply_weights, descend, predict_updated,
 };
 pub use tape::Tape;
 pub use task::{Example, Label, Query, Task, Template};

@@ -326,4 +326,23 @@ impl Task {
         let values = || self.labels.iter().map(|label| label.value);
         [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
     }
+
+    /// A number as an answer: the nearest one in the [range of the labels](Task::label_range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::Task;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}->{y}",
+    /// #         "labels": [{"text": "0", "value": 0.5}, {"text": "1", "value": -1.0}],
+    /// #         "examples": [], "query": {"x": "4"}}"#,
+    /// # ).expect("this is a task");
+    /// assert_eq!([-2.0, 0.25, 1.0].map(|found| task.cut(found)), [-1.0, 0.25, 0.5]);
+    /// ```
+    #[must_use]
+    pub fn cut(&self, value: f64) -> f64 {
+        let [least, most] = self.label_range();
+        value.max(least).min(most)
+    }
 }

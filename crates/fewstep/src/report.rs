@@ -334,10 +334,9 @@ fn prediction(
     outcome: Option<&Outcome>,
 ) -> Prediction {
     let icl = outcome.map_or(seen.query_prediction, |outcome| outcome.icl);
-    let [least, most] = task.label_range();
     let interval = decision.query.and_then(|query| query.interval).map(|around| Interval {
-        lower: (icl + around.lower).max(least).min(most),
-        upper: (icl + around.upper).max(least).min(most),
+        lower: task.cut(icl + around.lower),
+        upper: task.cut(icl + around.upper),
         coverage: rules.coverage,
     });
     Prediction {

@@ -167,33 +167,35 @@ impl Session {
     ///
     /// Those of [`Model::prepare`], [`decide`] and [`Prepared::act`].
     pub fn answer(&self, task: &Task) -> Result<Answer, Error> {
-        let mut kept = None;
-        let (seen, decision, outcome) = match (self.action, self.dynamics) {
-            (Action::Act, Dynamics::Steps) => {
-                let prepared = self.model.prepare(task, &self.blocks)?;
-                let decision = decide(&prepared.observation().geometry, &self.rules)?;
-                let (seen, outcome) = self.act(task, prepared, &decision)?;
-                (seen, decision, Some(outcome))
-            }
-            (Action::Act, Dynamics::Linear) if self.keep => {
-                let prepared = self.model.prepare(task, &self.blocks)?;
-                let decision = decide(&prepared.observation().geometry, &self.rules)?;
-                let (seen, update) = self.linear_update(task, prepared, &decision)?;
-                kept = Some(update);
-                (seen, decision, None)
-            }
-            (Action::Decide, _) | (_, Dynamics::Linear) => {
-                let seen = self.model.observe(task, &self.blocks)?;
-                let decision = decide(&seen.geometry, &self.rules)?;
-                (seen, decision, None)
-            }
+        let (mut outcome, mut kept) = (None, None);
+        let (seen, decision) = if self.action == Action::Decide {
+            let seen = self.model.observe(task, &self.blocks)?;
+            let decision = decide(&seen.geometry, &self.rules)?;
+            (seen, decision)
+        } else {
+            let prepared = self.model.prepare(task, &self.blocks)?;
+            let decision = decide(&prepared.observation().geometry, &self.rules)?;
+            let seen = match self.dynamics {
+                Dynamics::Steps => {
+                    let (seen, done) = self.act(task, prepared, &decision)?;
+                    outcome = Some(done);
+                    seen
+                }
+                Dynamics::Linear if self.keep => {
+                    let (seen, made) = self.linear_update(task, prepared, &decision)?;
+                    kept = Some(made);
+                    seen
+                }
+                Dynamics::Linear => prepared.into_observation(),
+            };
+            (seen, decision)
         };
         let reasons = (&self.rules, &decision);
         let mut report = Report::new(task, &seen, reasons, outcome.as_ref(), self.full)?;
         report.which.heads = heads(self.model.config(), &self.blocks);
         if (self.action, self.dynamics) == (Action::Act, Dynamics::Linear) {
             let linear = report.prediction.linear;
-            report.prediction.adapted = linear.map(|found| cut(found, task));
+            report.prediction.adapted = linear.map(|found| task.cut(found));
         }
         let update = outcome.and_then(|outcome| outcome.update).or(kept);
         Ok(Answer { report, update })
@@ -293,7 +295,7 @@ impl Session {
         let (layout, labels) = self.query_of(task)?;
         let found = predict_linear(self.model.network(), layout, &labels, update)?;
         let (icl, linear) = (found.prediction, found.prediction + found.change);
-        let mut report = self.applied(task, update, (icl, cut(linear, task)), found.passes);
+        let mut report = self.applied(task, update, (icl, task.cut(linear)), found.passes);
         report.prediction.linear = Some(linear);
         Ok(report)
     }
@@ -339,12 +341,6 @@ impl Session {
             passes: Passes::from(passes),
         }
     }
-}
-
-/// A linear prediction as an answer: a model's predictions never leave the range of the labels.
-fn cut(linear: f64, task: &Task) -> f64 {
-    let [least, most] = task.label_range();
-    linear.max(least).min(most)
 }
 
 /// The blocks of an update.

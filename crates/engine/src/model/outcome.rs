@@ -3,12 +3,11 @@
 use super::Model;
 use crate::blocks::BlockId;
 use crate::error::Error;
+use crate::linear::LinearPath;
 use crate::observe::{Observation, TokenTask};
 use crate::passes::PassCount;
 use crate::prepared::Prepared;
-use crate::steps::{
-    Applied, Descent, Follow, LinearPath, Steps, average_on, filter_on, steps_on,
-};
+use crate::steps::{Applied, Descent, Follow, Steps, average_on, filter_on, steps_on};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::update::Update;

@@ -160,7 +160,6 @@ pub(crate) fn take(
 ) -> Result<Vec<Taken>, Error> {
     // One decision and one update serve all queries.
     debug_assert!(further.is_empty() || ways.iter().all(|(_, way)| !way.looks_at_query()));
-    let [least, most] = task.label_range();
     let mut taken = Vec::with_capacity(ways.len());
     for alike in ways.chunk_by(|(_, a), (_, b)| a.blocks == b.blocks) {
         let blocks = choose_blocks(&alike[0].1.blocks, model.config())?;
@@ -182,7 +181,7 @@ pub(crate) fn take(
             // The task's own query is the first.
             let answer = |index: usize, linear: f64| {
                 let found = by_model.as_ref().map(|found| found[index]);
-                real.then(|| found.unwrap_or_else(|| linear.max(least).min(most)))
+                real.then(|| found.unwrap_or_else(|| task.cut(linear)))
             };
             let linear = base + change(&decision, seen)?;
             taken.push(Taken {

@@ -315,13 +315,12 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     let total = geometry.total();
     let total_spectrum = Spectrum::of(total.kernel())?;
     let which = choose_blocks(geometry, &total_spectrum, rules)?;
-    let (block, spectrum) = match rules.select {
-        Selection::All => (total, total_spectrum),
-        _ => {
-            let block = geometry.sum(&which.selected)?;
-            let spectrum = Spectrum::of(block.kernel())?;
-            (block, spectrum)
-        }
+    let (block, spectrum) = if which.selected.iter().copied().eq(0..geometry.blocks().len()) {
+        (total, total_spectrum)
+    } else {
+        let block = geometry.sum(&which.selected)?;
+        let spectrum = Spectrum::of(block.kernel())?;
+        (block, spectrum)
     };
     let residuals = geometry.residuals();
     let step = StepSize::fraction(rules.step_scale, &spectrum)?;
@@ -357,6 +356,11 @@ fn choose_blocks(
     };
     let (traces, queries) = subspace::scores(geometry, spectrum, noise_variance)?;
     let budget = rules.budget.unwrap_or(blocks);
+    let steps = LeftOut {
+        step_scale: rules.step_scale,
+        horizons: &rules.horizons,
+        averaging: rules.leave_one_out,
+    };
     let selected = match rules.select {
         Selection::All => (0..blocks).collect(),
         Selection::TraceTop => subspace::top(&traces, budget)?,
@@ -370,14 +374,8 @@ fn choose_blocks(
             let horizon = rules.selection_horizon;
             subspace::greedy_correction(geometry, budget, rules.step_scale, horizon)?.blocks
         }
-        Selection::LeaveOneOut => {
-            let steps = LeftOut {
-                step_scale: rules.step_scale,
-                horizons: &rules.horizons,
-                averaging: rules.leave_one_out,
-            };
-            subspace::greedy_left_out(geometry, budget, &steps)?.blocks
-        }
+        Selection::LeaveOneOut => subspace::greedy_left_out(geometry, budget, &steps)?.blocks,
+        Selection::Depth => subspace::last_layers(geometry, &steps)?.blocks,
     };
     let score = |(index, block): (usize, &Block)| BlockScore {
         name: block.name().to_owned(),

@@ -354,6 +354,11 @@ impl Block {
         Self::from_features("intercept", Matrix::from_fn(examples, 1, |_, _| 1.0), Some(&[1.0]))
     }
 
+    /// The layer that the block's name tells: 5 in `value.5.3` and `mlp-up.5`.
+    pub(crate) fn layer(&self) -> Option<usize> {
+        self.name.split('.').nth(1)?.parse().ok()
+    }
+
     /// The block's name, such as `value.5.3`.
     ///
     /// # Examples

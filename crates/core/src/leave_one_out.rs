@@ -50,9 +50,9 @@ pub enum Averaging {
     Median,
     /// The geometric mean of the mean and the median: outliers count, but for less.
     Balanced,
-    /// As [`Averaging::Balanced`] with every label counting the same, however many examples have
-    /// it, and with predictions cut to the range of the labels, as no model leaves it. Needs
-    /// [`LeaveOneOut::with_answers`].
+    /// As [`Averaging::Balanced`] with predictions cut to the range of the labels, as no model leaves
+    /// it, and, if the examples show at most three labels, with every label counting the same,
+    /// however many examples have it. Needs [`LeaveOneOut::with_answers`].
     ByLabel,
     /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
     /// a constant; the mean if no example is aligned with the query at all.

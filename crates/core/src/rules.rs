@@ -98,6 +98,7 @@ impl FromStr for HorizonRule {
 /// | `trace-bottom` | the smallest of these: a control |
 /// | `random` | a random choice: another control |
 /// | `leave-one-out` | greedy: the block that makes errors on examples left out smallest |
+/// | `depth` | the last 1, 2, 4, … layers or all, whichever makes these errors smallest |
 ///
 /// # Examples
 ///
@@ -124,9 +125,11 @@ pub enum Selection {
     Random,
     /// Greedy by the leave-one-out risk, while it falls.
     LeaveOneOut,
+    /// The last layers, of as many as have the smallest leave-one-out risk.
+    Depth,
 }
 
-const SELECTIONS: [(&str, Selection); 7] = [
+const SELECTIONS: [(&str, Selection); 8] = [
     ("all", Selection::All),
     ("query-aware", Selection::QueryAware),
     ("query-score", Selection::QueryScore),
@@ -134,6 +137,7 @@ const SELECTIONS: [(&str, Selection); 7] = [
     ("trace-bottom", Selection::TraceBottom),
     ("random", Selection::Random),
     ("leave-one-out", Selection::LeaveOneOut),
+    ("depth", Selection::Depth),
 ];
 
 impl fmt::Display for Selection {
@@ -151,8 +155,8 @@ impl FromStr for Selection {
         found.map(|(_, rule)| *rule).ok_or_else(|| Error::UnknownName {
             quantity: "selection rule",
             found: text.to_owned(),
-            allowed: "all, query-aware, query-score, trace-top, trace-bottom, random or \
-                      leave-one-out",
+            allowed: "all, query-aware, query-score, trace-top, trace-bottom, random, \
+                      leave-one-out or depth",
         })
     }
 }
@@ -165,7 +169,7 @@ impl FromStr for Selection {
 /// | `horizons` | 0, 1, …, 30 | candidate numbers of steps | ascending, not empty |
 /// | `step_scale` | 0.1 | step size as a fraction of the largest stable one | over 0, under 1 |
 /// | `select` | `all` | how the blocks are found | [`Selection`] |
-/// | `budget` | none | how many blocks; needed by every selection but `all` and `leave-one-out` | 1 to all |
+/// | `budget` | none | how many blocks; needed by every selection but `all`, `leave-one-out` and `depth` | 1 to all |
 /// | `selection_horizon` | 8 | steps that `query-aware` looks ahead | any |
 /// | `inverse_temperature` | 1 | how sharply averages follow evidence or left-out errors | over 0 |
 /// | `leave_one_out` | trimmed | how left-out errors are averaged | [`Averaging`] |
@@ -256,7 +260,9 @@ impl Rules {
             (_, Some(budget)) if budget == 0 || budget > blocks => {
                 Err(Error::BudgetOutOfRange { budget, blocks })
             }
-            (Selection::All | Selection::LeaveOneOut, _) | (_, Some(_)) => Ok(()),
+            (Selection::All | Selection::LeaveOneOut | Selection::Depth, _) | (_, Some(_)) => {
+                Ok(())
+            }
             (_, None) => Err(Error::BudgetOutOfRange { budget: 0, blocks }),
         }
     }

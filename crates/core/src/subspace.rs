@@ -7,9 +7,10 @@
 //! The paper has two rules named Query-Aware. Sec. 8.2 ranks blocks once by a quadratic form,
 //! [`query_scores`]; App. I, which the experiments use, adds one block at a time so that the
 //! predicted correction grows most, [`greedy_correction`]. They choose different blocks. Beyond the
-//! paper, [`greedy_left_out`] asks which blocks predict examples that were left out.
+//! paper, [`greedy_left_out`] and [`last_layers`] ask which blocks predict examples that were left out.
 
 mod greedy;
+mod left_out;
 
 use crate::error::{Error, check_finite, check_positive, check_size};
 use crate::geometry::{Geometry, QueryCoupling};
@@ -18,7 +19,8 @@ use crate::matrix::Matrix;
 use crate::rng::Rng;
 use crate::spectrum::Spectrum;
 
-pub use greedy::{GreedyChoice, LeftOut, LeftOutChoice, greedy_correction, greedy_left_out};
+pub use greedy::{GreedyChoice, greedy_correction};
+pub use left_out::{DepthChoice, LeftOut, LeftOutChoice, greedy_left_out, last_layers};
 
 /// How much the prompt tells about each block's weights, whatever the query.
 ///

@@ -30,7 +30,8 @@ fn geometry(seed: u64, noise: f64, with_query: bool) -> Geometry {
             }
             let query = normals(&mut rng, width);
             let query = with_query.then_some(query.as_slice());
-            Block::from_features(format!("value.0.{head}"), &rows, query).unwrap()
+            Block::from_features(format!("value.{}.{}", head / 4, head % 4), &rows, query)
+                .unwrap()
         })
         .collect();
     Geometry::new(residuals, blocks).unwrap()
@@ -47,7 +48,7 @@ const HORIZON_RULES: [HorizonRule; 8] = [
     HorizonRule::BayesFilter,
 ];
 
-const SELECTIONS: [Selection; 7] = [
+const SELECTIONS: [Selection; 8] = [
     Selection::All,
     Selection::QueryAware,
     Selection::QueryScore,
@@ -55,6 +56,7 @@ const SELECTIONS: [Selection; 7] = [
     Selection::TraceBottom,
     Selection::Random,
     Selection::LeaveOneOut,
+    Selection::Depth,
 ];
 
 /// Every pair of rules gives a complete decision whose correction is that of its own update.
@@ -63,7 +65,8 @@ fn every_rule_decides() {
     let geometry = geometry(1, 0.3, true);
     for horizon in HORIZON_RULES {
         for selection in SELECTIONS {
-            let budget = (selection != Selection::All).then_some(5);
+            let without = [Selection::All, Selection::Depth].contains(&selection);
+            let budget = (!without).then_some(5);
             let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
             let decision = decide(&geometry, &rules).unwrap();
             let expected = if budget.is_some() { 5 } else { 12 };
@@ -73,6 +76,12 @@ fn every_rule_decides() {
                 Selection::LeaveOneOut => {
                     assert!(decision.which.selected.len() <= 5);
                     assert_eq!(decision.which.selected[0], 3);
+                }
+                // The last layers, as many as help.
+                Selection::Depth => {
+                    let layers = decision.which.selected.len().div_ceil(4).max(1);
+                    let last: Vec<usize> = (12 - 4 * layers..12).collect();
+                    assert_eq!(decision.which.selected, last);
                 }
                 _ => assert_eq!(decision.which.selected.len(), expected),
             }
@@ -281,7 +290,7 @@ fn nothing_to_do_is_no_error() {
     let silent = Geometry::new(vec![0.0; 10], geometry.blocks().to_vec()).unwrap();
     let frozen: Vec<Block> = (0..3)
         .map(|head| {
-            Block::new(format!("value.0.{head}"), Matrix::zeros(10, 10))
+            Block::new(format!("value.{}.{}", head / 4, head % 4), Matrix::zeros(10, 10))
                 .unwrap()
                 .with_query(vec![0.0; 10], 0.0)
                 .unwrap()
@@ -433,7 +442,8 @@ fn names_of_rules() {
     // The names that flags, reports and Python rely on.
     let horizons = "8 evidence evidence-fixed gibbs bayes-gap leave-one-out \
                     leave-one-out-average bayes-filter";
-    let selections = "all query-aware query-score trace-top trace-bottom random leave-one-out";
+    let selections =
+        "all query-aware query-score trace-top trace-bottom random leave-one-out depth";
     assert_eq!(HORIZON_RULES.map(|rule| rule.to_string()).join(" "), horizons);
     assert_eq!(SELECTIONS.map(|rule| rule.to_string()).join(" "), selections);
     for text in ["", "Evidence", "-1", "8.5", "99999999999"] {

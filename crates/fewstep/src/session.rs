@@ -111,9 +111,9 @@ impl Session {
         }
         let (rule, blocks) = (rules.select.to_string(), self.blocks.len());
         match (rules.select, rules.budget) {
-            (Selection::All | Selection::LeaveOneOut, None) => {}
+            (Selection::All | Selection::LeaveOneOut | Selection::Depth, None) => {}
             (_, None) => return Err(Error::NoBudget { rule, blocks }),
-            (Selection::All, Some(budget)) => {
+            (Selection::All | Selection::Depth, Some(budget)) => {
                 let remedy = "leave it out, or add --select query-aware";
                 return Err(Error::BadBudget { budget, rule, blocks, remedy });
             }
@@ -392,6 +392,7 @@ mod tests {
         assert_eq!(select(Selection::QueryAware, None), none);
         for (selection, name, found) in [
             (Selection::All, "all", 1),
+            (Selection::Depth, "depth", 1),
             (Selection::TraceTop, "trace-top", 0),
             (Selection::TraceTop, "trace-top", blocks + 1),
         ] {

@@ -75,11 +75,12 @@ pub struct Way {
 }
 
 impl Way {
-    /// What is done unless something else is asked for: the first MLP matrices of the upper half of
-    /// the layers, moved together along an average of up to 64 steps, weighted by errors on
-    /// left-out examples, every label counting the same; two thirds of the weight are on leaving the
-    /// model alone until these errors speak. Left-out errors are those of the linear picture, and it
-    /// is the linear picture that answers: no other form of the update was tried on the examples.
+    /// What is done unless something else is asked for: the first MLP matrices of the last layers,
+    /// from one to the upper half of all, moved together along an average of up to 64 steps. Errors
+    /// on left-out examples say how many layers, and how much each number of steps weighs; every
+    /// label counts the same where labels are few. Two thirds of the weight are on leaving the model
+    /// alone until these errors speak. They are those of the linear picture, and it is the linear
+    /// picture that answers: no other form of the update was tried on the examples.
     ///
     /// It was found on development tasks and judged on others, as `fewstep reproduce rules` does.
     #[must_use]
@@ -246,6 +247,7 @@ fn bad(found: &str) -> Error {
 /// The rules of the usual way, which are the same for every model.
 pub(crate) fn usual_rules() -> Rules {
     Rules {
+        select: Selection::Depth,
         horizon: HorizonRule::LeaveOneOutAverage,
         horizons: DOUBLING.to_vec(),
         step_scale: LARGE_STEP,

@@ -271,12 +271,12 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
         "Rules, developed",
         "28 rules",
         "20 whole decisions",
-        "The usual decision (all MLPs, by label)",
+        "The usual decision (MLPs by depth)",
         "When the usual decision hurts",
         "Abstention",
         "swap",
         "average by leave-one-out, plain",
-        "decision: all MLPs, by label",
+        "decision: MLPs by depth",
     ] {
         assert!(
             text.contains(part) || read(&first, "report.md").contains(part),

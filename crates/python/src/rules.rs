@@ -37,8 +37,8 @@ const FIELDS: [&str; 13] = [
 /// horizons: candidate numbers of steps, ascending; 0 to 30 if None.
 /// step_scale: step size as a fraction of the largest stable one, over 0 and under 1.
 /// select: how the blocks are found: "all", "query-aware", "query-score", "trace-top",
-///     "trace-bottom", "random" or "leave-one-out".
-/// budget: how many blocks; needed by every selection but "all" and "leave-one-out".
+///     "trace-bottom", "random", "leave-one-out" or "depth".
+/// budget: how many blocks; needed by every selection but "all", "leave-one-out" and "depth".
 /// selection_horizon: steps that "query-aware" looks ahead.
 /// inverse_temperature: how sharply averages follow evidence or left-out errors.
 /// leave_one_out: how left-out errors are averaged: "plain", "trimmed", "median", "balanced",

@@ -98,6 +98,18 @@ crate::record! {
     }
 }
 
+crate::record! {
+    /// The last layers, as many as predict examples left out best.
+    DepthChoice from choice: subspace::DepthChoice {
+        /// The blocks' positions, in their own order.
+        blocks: Vec<usize> = choice.blocks.clone(),
+        /// Numbers of layers that were tried: 1, 2, 4, … and all.
+        layers: Vec<usize> = choice.layers.clone(),
+        /// The smallest leave-one-out risk over the horizons with each.
+        risks: Py<PyAny> = choice.risks.as_slice(),
+    }
+}
+
 /// Adds blocks one by one, each time the one with which the prediction at the query moves most.
 ///
 ///     b = argmax h²,   h = (k_cur + k^(b))ᵀ q_T(K_cur + K^(b)) r,   ρ = c/λ_max(K_cur + K^(b))
@@ -148,10 +160,37 @@ fn greedy_left_out(
     LeftOutChoice::of(py, &choice.or_raise(py)?)
 }
 
+/// Blocks of the last layers, of as many as predict examples left out best.
+///
+///     d = argmin_d min_T risk(T; Σ_{b in the last d layers} K^(b)),   d = 1, 2, 4, …, all
+///
+/// Layers are those that names tell, such as 5 in "value.5.3"; blocks without one are always in. Of
+/// equal numbers of layers the largest is taken. The other arguments are those of
+/// `greedy_left_out`. Beyond the paper.
+#[pyfunction]
+#[pyo3(signature = (geometry, *, step_scale, horizons, averaging))]
+fn last_layers(
+    geometry: &Geometry,
+    step_scale: f64,
+    horizons: &Bound<'_, PyAny>,
+    averaging: &str,
+) -> PyResult<DepthChoice> {
+    let py = horizons.py();
+    let horizons = self::horizons(horizons, "horizons")?;
+    let averaging = self::averaging(py, averaging)?;
+    let geometry = &geometry.0;
+    let choice = py.detach(|| {
+        let steps = subspace::LeftOut { step_scale, horizons: &horizons, averaging };
+        subspace::last_layers(geometry, &steps)
+    });
+    DepthChoice::of(py, &choice.or_raise(py)?)
+}
+
 pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = crate::submodule(parent, "subspace")?;
     module.add_class::<GreedyChoice>()?;
     module.add_class::<LeftOutChoice>()?;
+    module.add_class::<DepthChoice>()?;
     module.add_function(wrap_pyfunction!(trace_scores, &module)?)?;
     module.add_function(wrap_pyfunction!(query_scores, &module)?)?;
     module.add_function(wrap_pyfunction!(per_weight, &module)?)?;
@@ -159,5 +198,6 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bottom, &module)?)?;
     module.add_function(wrap_pyfunction!(random, &module)?)?;
     module.add_function(wrap_pyfunction!(greedy_correction, &module)?)?;
-    module.add_function(wrap_pyfunction!(greedy_left_out, &module)?)
+    module.add_function(wrap_pyfunction!(greedy_left_out, &module)?)?;
+    module.add_function(wrap_pyfunction!(last_layers, &module)?)
 }

@@ -91,12 +91,12 @@ def test_the_names_of_rules_are_those_of_rust():
     text = rust.read("crates/core/src/rules.rs")
     horizons = re.findall(r'\("([a-z-]+)", HorizonRule::', text)
     selections = re.findall(r'\("([a-z-]+)", Selection::', text)
-    assert len(horizons) == 7 and len(selections) == 7
+    assert len(horizons) == 7 and len(selections) == 8
     geometry = fewstep.Geometry.from_features([[1.0], [2.0]], [0.5, 0.25], [1.0])
     for name in horizons:
         assert fewstep.decide(geometry, horizon=name).how_far.rule == name
     for name in selections:
-        budget = None if name == "all" else 1
+        budget = None if name in ("all", "depth") else 1
         assert fewstep.decide(geometry, select=name, budget=budget).which.rule == name
 
 

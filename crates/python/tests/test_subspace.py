@@ -111,6 +111,26 @@ def test_the_left_out_rule_takes_what_predicts_best(averaging, average):
     assert choice.blocks == chosen and len(choice.risks) == len(chosen)
 
 
+@pytest.mark.parametrize("step_scale", [0.1, 0.9])
+def test_depth_is_that_of_the_layers_that_predict_best(step_scale):
+    # Three layers, the last of two blocks.
+    names = ["value.2.0", "value.4.0", "value.7.0", "value.7.1"]
+    blocks = [fewstep.Block(name, kernel) for name, kernel in zip(names, KERNELS, strict=True)]
+    layered = fewstep.Geometry(RESIDUALS, blocks)
+    horizons = [0, 1, 2, 3]
+    choice = subspace.last_layers(
+        layered, step_scale=step_scale, horizons=horizons, averaging="plain"
+    )
+    sets = [[2, 3], [1, 2, 3], [0, 1, 2, 3]]
+    kernels = [sum(KERNELS[block] for block in chosen) for chosen in sets]
+    errors_of = lambda kernel, t: left_out_errors(kernel, step_scale, t)
+    risks = [min(np.mean(errors_of(kernel, t)) for t in horizons) for kernel in kernels]
+    assert choice.layers == [1, 2, 3]
+    for found, risk in zip(choice.risks, risks, strict=True):
+        assert_near(found, risk, 1000)
+    assert choice.blocks == sets[int(np.argmin(risks))]
+
+
 def test_what_does_not_fit_is_refused():
     alone = geometry(None)
     with pytest.raises(errors.NoQuery, match="the query score needs a query"):

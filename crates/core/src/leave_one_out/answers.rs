@@ -5,6 +5,10 @@
 use super::Interval;
 use crate::error::{Error, check_vector};
 
+/// Up to so many different labels are classes, of which one may be rare and all are meant; more are
+/// numbers, of which every example tells the same.
+const FEW_LABELS: usize = 3;
+
 /// What is known of the examples' answers beside the residuals: which are alike, and how far a
 /// prediction can move before it leaves the range of the labels.
 ///
@@ -87,8 +91,16 @@ impl Answers {
         &self.room
     }
 
-    /// Weights of the examples, which sum to 1: the same for every label, divided among its own.
+    /// Weights of the examples, which sum to 1: the same for every label, divided among its own,
+    /// where labels are few; else the same for every example.
     pub(super) fn weights(&self) -> Vec<f64> {
+        let n = self.labels.len();
+        let mut different = self.labels.clone();
+        different.sort_unstable();
+        different.dedup();
+        if different.len() > FEW_LABELS {
+            return vec![1.0 / n as f64; n];
+        }
         let alike = |label: &usize| self.labels.iter().filter(|other| *other == label).count();
         let shares: Vec<f64> =
             self.labels.iter().map(|label| 1.0 / alike(label) as f64).collect();

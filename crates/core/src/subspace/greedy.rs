@@ -1,10 +1,9 @@
-//! Blocks one by one: those that move the query most, or predict left-out examples best.
+//! Blocks one by one: those that move the query most.
 
 use super::{check_budget, query};
 use crate::error::{Error, check_finite, check_fraction};
 use crate::filter::{Filter, GradientDescent};
-use crate::geometry::{Block, Geometry};
-use crate::leave_one_out::{Averaging, LeaveOneOut};
+use crate::geometry::Geometry;
 use crate::linalg::{LargestEigenvalue, add_scaled, dot};
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
@@ -88,131 +87,6 @@ pub fn greedy_correction(
         choice.corrections.push(correction);
     }
     Ok(choice)
-}
-
-/// How errors on examples left out are measured for a choice of blocks.
-///
-/// # Examples
-///
-/// See [`greedy_left_out`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LeftOut<'a> {
-    /// `c`: the step size as a fraction of the largest stable one of the blocks together.
-    pub step_scale: f64,
-    /// Candidate numbers of steps, ascending.
-    pub horizons: &'a [u32],
-    /// How left-out errors are averaged.
-    pub averaging: Averaging,
-}
-
-/// Blocks in the order in which they were taken, and what is left of the error.
-///
-/// # Examples
-///
-/// See [`greedy_left_out`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct LeftOutChoice {
-    /// The blocks' positions.
-    pub blocks: Vec<usize>,
-    /// The smallest leave-one-out risk over the horizons once the block was in.
-    pub risks: Vec<f64>,
-}
-
-/// Adds blocks one by one, each time the one with which examples left out are predicted best, as
-/// long as that makes their error smaller.
-///
-/// ```text
-/// b = argmin_b min_T risk(T; K_cur + K^(b)),   ρ = c/λ_max(K_cur + K^(b))
-/// ```
-///
-/// Beyond the paper, whose rules look at how far a block moves the query and not at whether that is
-/// the right way. The first block is always taken; of equal ones the first. Of many candidate
-/// horizons some are looked at, each about √2 times the one before: the risk changes slowly.
-///
-/// Every candidate costs a decomposition per example.
-///
-/// # Errors
-///
-/// [`Error::BudgetOutOfRange`] for a budget of 0 or more than there are blocks,
-/// [`Error::OutOfRange`] unless the step scale is over 0 and under 1, and those of
-/// [`LeaveOneOut::of`] and [`LeaveOneOut::risk`].
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_core::leave_one_out::Averaging;
-/// use fewstep_core::subspace::{LeftOut, greedy_left_out};
-/// use fewstep_core::{Block, Error, Geometry};
-///
-/// // The first block takes the two examples for alike, which they are; the second for opposite.
-/// let alike = Block::from_features("value.0.0", &[vec![1.0], vec![1.0]], None)?;
-/// let opposite = Block::from_features("value.0.1", &[vec![2.0], vec![-2.0]], None)?;
-/// let geometry = Geometry::new(vec![1.0, 1.0], vec![opposite, alike])?;
-/// let steps = LeftOut { step_scale: 0.5, horizons: &[0, 1], averaging: Averaging::Plain };
-/// let choice = greedy_left_out(&geometry, 2, &steps)?;
-/// // One step closes a quarter of the gap: ½ of λ_max = 2.
-/// assert_eq!((choice.blocks, choice.risks), (vec![1], vec![0.75 * 0.75]));
-/// # Ok::<(), Error>(())
-/// ```
-pub fn greedy_left_out(
-    geometry: &Geometry,
-    budget: usize,
-    steps: &LeftOut<'_>,
-) -> Result<LeftOutChoice, Error> {
-    let blocks = geometry.blocks().len();
-    check_budget(budget, blocks)?;
-    let horizons = thinned(steps.horizons);
-    let mut choice = LeftOutChoice { blocks: Vec::new(), risks: Vec::new() };
-    while choice.blocks.len() < budget {
-        let mut best: Option<(usize, f64)> = None;
-        for block in (0..blocks).filter(|block| !choice.blocks.contains(block)) {
-            let mut together = choice.blocks.clone();
-            together.push(block);
-            let risk = left_out_risk(&geometry.sum(&together)?, geometry, steps, &horizons)?;
-            if best.is_none_or(|(_, least)| risk < least) {
-                best = Some((block, risk));
-            }
-        }
-        let (block, risk) = best.expect("the budget leaves a block");
-        if choice.risks.last().is_some_and(|&least| risk >= least) {
-            break;
-        }
-        choice.blocks.push(block);
-        choice.risks.push(risk);
-    }
-    Ok(choice)
-}
-
-/// The smallest leave-one-out risk over the horizons.
-fn left_out_risk(
-    block: &Block,
-    geometry: &Geometry,
-    steps: &LeftOut<'_>,
-    horizons: &[u32],
-) -> Result<f64, Error> {
-    let spectrum = Spectrum::of(block.kernel())?;
-    let step = StepSize::fraction(steps.step_scale, &spectrum)?;
-    let coupling = block.query().map(|query| query.coupling.as_slice());
-    let residuals = geometry.residuals();
-    let mut left_out = LeaveOneOut::of(block.kernel(), residuals, step, horizons, coupling)?;
-    if let Some(answers) = geometry.answers() {
-        left_out = left_out.with_answers(residuals, answers)?;
-    }
-    Ok(left_out.risk(steps.averaging)?.into_iter().fold(f64::INFINITY, f64::min))
-}
-
-/// The first of the horizons, then each that is at least √2 times the one kept before, and the last.
-fn thinned(horizons: &[u32]) -> Vec<u32> {
-    let mut kept: Vec<u32> = Vec::new();
-    for &horizon in horizons {
-        let far =
-            |&last: &u32| f64::from(horizon) >= std::f64::consts::SQRT_2 * f64::from(last);
-        if kept.last().is_none_or(far) {
-            kept.push(horizon);
-        }
-    }
-    kept.extend(horizons.last().filter(|&&last| kept.last() != Some(&last)));
-    kept
 }
 
 /// A kernel, `n × n` row by row, and its coupling to the query.
@@ -328,16 +202,8 @@ impl<'a> Trial<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Trial, thinned};
+    use super::Trial;
     use crate::{Block, Geometry, Rng};
-
-    #[test]
-    fn fewer_horizons_are_as_far_apart_as_said() {
-        let all: Vec<u32> = (0..=30).collect();
-        assert_eq!(thinned(&all), [0, 1, 2, 3, 5, 8, 12, 17, 25, 30]);
-        assert_eq!(thinned(&[4, 5, 6]), [4, 6]);
-        assert!(thinned(&[]).is_empty());
-    }
 
     /// Stepping and decomposing predict the same correction, on either side of the border
     /// between them.

@@ -447,6 +447,57 @@ fn design_5_7_greedy_by_left_out_errors_is_the_literal_rule() {
     });
 }
 
+/// Beyond the paper: the depth is the one whose blocks together predict left-out examples best under
+/// literal steps, among the last layer, two, four and all of them; and the deepest of equal ones.
+#[test]
+fn design_5_7_depth_by_left_out_errors_is_the_literal_rule() {
+    let mut found = [0; 6];
+    for_prompts(|prompt| {
+        let (ranges, geometry) = cut(prompt);
+        let count = ranges.len();
+        // From the last layer to the first, the third of five being in none.
+        let layer = |block: usize| 10 + count - block;
+        let named = geometry.blocks().iter().enumerate().map(|(block, from)| {
+            let name = match block {
+                2 if count == 5 => "intercept".to_owned(),
+                _ => format!("mlp-up.{}", layer(block)),
+            };
+            Block::new(name, from.kernel().clone()).unwrap()
+        });
+        let geometry = Geometry::new(prompt.residuals.clone(), named.collect()).unwrap();
+        let horizons = [0, 1, 2, 5, 11];
+        let steps =
+            LeftOut { step_scale: 0.3, horizons: &horizons, averaging: Averaging::Plain };
+        let choice = subspace::last_layers(&geometry, &steps).unwrap();
+        let layers = if count == 5 { 4 } else { count };
+        let tried: &[usize] = [&[][..], &[1], &[1, 2], &[1, 2, 3], &[1, 2, 4]][layers];
+        assert_eq!(choice.layers, tried);
+        let set = |last: usize| -> Vec<usize> {
+            let layered = (0..count).filter(|&block| block != 2 || count < 5).take(last);
+            let none = (count == 5).then_some(2);
+            let mut set: Vec<usize> = layered.chain(none).collect();
+            set.sort_unstable();
+            set
+        };
+        let scale = norm(&prompt.residuals).powi(2);
+        let slack = 1e3 * prompt.n() as f64 * f64::EPSILON * scale;
+        for (&last, &risk) in choice.layers.iter().zip(&choice.risks) {
+            let ranges: Vec<_> = set(last).into_iter().map(|block| &ranges[block]).collect();
+            let literal = literal_left_out(prompt, &ranges, &horizons);
+            assert_close(risk, literal, scale, prompt.n());
+            let chosen = choice.blocks == set(last);
+            let least = choice.risks.iter().fold(f64::INFINITY, |a, &b| a.min(b));
+            assert!(!chosen || risk <= least + slack, "{choice:?}");
+        }
+        let taken = choice.layers.iter().position(|&last| choice.blocks == set(last));
+        found[taken.expect("one of the sets was taken")] += 1;
+        // Where no step is the best that any set can do, all are in.
+        let still = LeftOut { horizons: &[0], ..steps };
+        assert_eq!(subspace::last_layers(&geometry, &still).unwrap().blocks, set(layers));
+    });
+    assert!(found[..3].iter().all(|&times| times > 0), "{found:?}");
+}
+
 /// App. I, Query-Aware after a million steps, which leave the slow mode of two unfinished.
 #[test]
 fn app_i_greedy_after_a_million_steps() {

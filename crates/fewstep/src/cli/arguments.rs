@@ -30,9 +30,9 @@ Answers go to standard output, everything else to standard error. The exit code 
 done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
 
 const PREDICT_EXAMPLES: &str = "\
-Without a flag that decides, the first MLP matrices of the upper half of the layers are moved
-together by an average over 0 to 30 steps, weighted by errors on left-out examples. With one of
---blocks, --select, --budget, --horizon, --horizons and --step-scale, the others are the paper's:
+Without a flag that decides, the first MLP matrices of the last layers are moved together by an
+average over 0 to 64 steps; errors on left-out examples say how many layers, from one to the upper
+half, and weigh the steps. With one of --blocks, --select, --budget, --horizon, --horizons and --step-scale, the others are the paper's:
 --horizon evidence is the paper's decision.
 
 Examples:
@@ -230,7 +230,7 @@ pub(super) struct Shared {
     #[arg(long, value_name = "FIRST", help_heading = "Decision")]
     pub(super) lora_first: Option<FirstFactor>,
     /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom,
-    /// random or leave-one-out
+    /// random, leave-one-out or depth
     /// [the paper's: all]
     #[arg(long, value_name = "RULE", help_heading = "Decision")]
     pub(super) select: Option<Selection>,

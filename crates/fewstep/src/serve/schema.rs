@@ -234,6 +234,7 @@ fn options(limits: &Limits) -> Value {
         "trace-bottom",
         "random",
         "leave-one-out",
+        "depth",
     ];
     let rules = [
         "evidence",

@@ -37,7 +37,7 @@ fn check(reports: &[Value], step_scale: f64) -> Vec<bool> {
     reports.iter().map(check).collect()
 }
 
-const CHOICES: [&str; 16] = [
+const CHOICES: [&str; 17] = [
     "--horizon evidence",
     "--horizon evidence-fixed --select trace-top --budget 4",
     "--horizon leave-one-out --select query-score --budget 3",
@@ -53,10 +53,11 @@ const CHOICES: [&str; 16] = [
     "--horizon leave-one-out-average --horizons 0..60",
     "--horizon leave-one-out-average --select leave-one-out --budget 1 --blocks mlp-up@all",
     "--horizon leave-one-out --select leave-one-out --blocks value@last1",
+    "--horizon leave-one-out --select depth --blocks value,output@all",
     "--horizon 0",
 ];
 
-/// What is done without any flag: six tenths of the largest step, in all candidate blocks.
+/// What is done without any flag: six tenths of the largest step, in the blocks of some last layers.
 #[test]
 fn the_usual_choice_can_be_made_again_from_the_json() {
     for (tasks, flags) in [
@@ -67,7 +68,7 @@ fn the_usual_choice_can_be_made_again_from_the_json() {
         let reports = reports(tasks, flags);
         check(&reports, 0.6);
         for report in &reports {
-            assert_eq!(report["which"]["rule"], "all");
+            assert_eq!(report["which"]["rule"], "depth");
             assert_eq!(report["how_far"]["rule"], "leave-one-out-average");
             assert_eq!(report["how_far"]["averaging"], "by-label");
         }

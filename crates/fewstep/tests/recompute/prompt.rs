@@ -5,6 +5,7 @@ use crate::arithmetic::{
     solve, steps, within_range, zeros,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// How many steps the greedy rule looks ahead.
 const LOOK_AHEAD: u64 = 8;
@@ -197,20 +198,24 @@ impl<'r> Prompt<'r> {
     }
 
     /// The root of mean times median of the squared errors, of predictions that stay in the range of
-    /// the labels, after every example was repeated until all labels have as many.
+    /// the labels, after every example was repeated until all labels have as many if there are at most
+    /// three.
     fn by_label(&self, errors: &[f64]) -> f64 {
         let geometry = &self.report["geometry"];
         let (labels, room) = (numbers(&geometry["labels"]), rows(&geometry["room"]));
         let count = |label: f64| {
             labels.iter().filter(|other| other.to_bits() == label.to_bits()).count()
         };
+        let mut different: Vec<u64> = labels.iter().map(|label| label.to_bits()).collect();
+        different.sort_unstable();
+        different.dedup();
         // Divided by each of the counts of up to ten examples.
         let repeated = 2520;
         let mut squares = Vec::new();
         for (example, error) in errors.iter().enumerate() {
             let residual = self.residuals[example];
             let moved = (residual - error).clamp(room[example][0], room[example][1]);
-            let times = repeated / count(labels[example]);
+            let times = if different.len() > 3 { 1 } else { repeated / count(labels[example]) };
             squares.extend(vec![(residual - moved).powi(2); times]);
         }
         squares.sort_by(f64::total_cmp);
@@ -219,9 +224,8 @@ impl<'r> Prompt<'r> {
         (squares.iter().sum::<f64>() / all as f64 * median).sqrt()
     }
 
-    /// The blocks with which examples left out are predicted best, while that gets better.
-    fn greedy_left_out(&self, budget: usize) -> Vec<usize> {
-        let scale = self.step_scale();
+    /// The smallest risk over the horizons that a choice of blocks looks at.
+    fn least_left_out(&self, blocks: &[usize]) -> f64 {
         let last = self.horizons.last();
         let mut horizons = vec![self.horizons[0]];
         for &horizon in &self.horizons[1..] {
@@ -230,14 +234,36 @@ impl<'r> Prompt<'r> {
                 horizons.push(horizon);
             }
         }
+        let (kernel, _) = self.sum(blocks);
+        let size = self.step_scale() / largest_eigenvalue(&kernel);
+        self.left_out(&kernel, size, &horizons).into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The last layer, two, four … or all, whichever predicts examples left out best.
+    fn depth(&self) -> Vec<usize> {
+        let layer = |block: &usize| -> u64 {
+            self.names[*block].split('.').nth(1).unwrap().parse().unwrap()
+        };
+        let all: Vec<usize> = (0..self.names.len()).collect();
+        let layers: BTreeSet<u64> = all.iter().map(layer).collect();
+        let mut counts: Vec<usize> = (0..8).map(|power| 1 << power).collect();
+        counts.retain(|&count| count < layers.len());
+        counts.push(layers.len());
+        let last = |count: &usize| {
+            let first = layers.iter().rev().nth(count - 1).unwrap();
+            all.iter().copied().filter(|block| layer(block) >= *first).collect::<Vec<_>>()
+        };
+        let scored =
+            counts.iter().map(|count| (last(count), self.least_left_out(&last(count))));
+        scored.reduce(|a, b| if b.1 <= a.1 { b } else { a }).unwrap().0
+    }
+
+    /// The blocks with which examples left out are predicted best, while that gets better.
+    fn greedy_left_out(&self, budget: usize) -> Vec<usize> {
         let (mut chosen, mut least) = (Vec::new(), f64::INFINITY);
         while chosen.len() < budget {
-            let risk = |candidate: usize| {
-                let (kernel, _) = self.sum(&[&chosen[..], &[candidate]].concat());
-                let size = scale / largest_eigenvalue(&kernel);
-                let risks = self.left_out(&kernel, size, &horizons);
-                risks.into_iter().fold(f64::INFINITY, f64::min)
-            };
+            let risk =
+                |candidate: usize| self.least_left_out(&[&chosen[..], &[candidate]].concat());
             let open = (0..self.names.len()).filter(|index| !chosen.contains(index));
             let scored = open.map(|index| (index, risk(index)));
             let (best, found) = scored.reduce(|a, b| if b.1 < a.1 { b } else { a }).unwrap();
@@ -272,6 +298,7 @@ impl<'r> Prompt<'r> {
             "query-score" => sorted(&query, 1.0),
             "query-aware" => self.greedy(budget),
             "leave-one-out" => self.greedy_left_out(budget),
+            "depth" => self.depth(),
             "random" => draw(which["seed"].as_u64().unwrap(), budget, self.names.len()),
             rule => panic!("{rule} is not checked here"),
         };

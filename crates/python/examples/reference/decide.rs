@@ -23,13 +23,14 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         "trace-bottom",
         "random",
         "leave-one-out",
+        "depth",
     ];
     let rows = horizons
         .map(|horizon| (horizon, "all"))
         .into_iter()
         .chain(selections.map(|selection| ("evidence", selection)).into_iter().skip(1));
     for (horizon, selection) in rows {
-        let budget = if selection == "all" { None } else { Some(2) };
+        let budget = if ["all", "depth"].contains(&selection) { None } else { Some(2) };
         let rules = Rules {
             horizon: horizon.parse()?,
             select: selection.parse()?,

@@ -9,7 +9,11 @@ pub(crate) fn geometry() -> Result<Geometry, Error> {
     let block = |index: usize| {
         let query = inputs::features(index + 5, 1, 3).remove(0);
         let features = inputs::features(index, inputs::EXAMPLES, 3);
-        Block::from_features(format!("value.0.{index}"), &features, Some(&query))
+        Block::from_features(
+            format!("value.{}.{}", index / 2, index % 2),
+            &features,
+            Some(&query),
+        )
     };
     Geometry::new(inputs::residuals(), (0..4).map(block).collect::<Result<_, _>>()?)
 }
@@ -45,6 +49,12 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         let blocks = format!("subspace.greedy_left_out.blocks.{name}");
         lines.add(&blocks, positions(choice.blocks));
         lines.add(&format!("subspace.greedy_left_out.risks.{name}"), choice.risks);
+        let choice = subspace::last_layers(geometry, &steps)?;
+        let blocks = format!("subspace.last_layers.blocks.{name}");
+        lines.add(&blocks, positions(choice.blocks));
+        let layers = format!("subspace.last_layers.layers.{name}");
+        lines.add(&layers, positions(choice.layers));
+        lines.add(&format!("subspace.last_layers.risks.{name}"), choice.risks);
     }
     Ok(())
 }

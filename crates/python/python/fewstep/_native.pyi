@@ -245,6 +245,7 @@ _Selection = Literal[
     "trace-bottom",
     "random",
     "leave-one-out",
+    "depth",
 ]
 
 @final

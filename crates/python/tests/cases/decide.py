@@ -22,6 +22,7 @@ SELECTIONS = [
     "trace-bottom",
     "random",
     "leave-one-out",
+    "depth",
 ]
 
 
@@ -38,7 +39,7 @@ def cases():
             step_scale=0.3,
             coverage=0.6,
             seed=7,
-            budget=None if selection == "all" else 2,
+            budget=None if selection in ("all", "depth") else 2,
         )
         name = lambda part: f"decide {horizon} {selection} {part}"
         when, far, query = decision.when, decision.how_far, decision.query

@@ -9,7 +9,7 @@ from . import inputs, leave_one_out
 def geometry():
     blocks = [
         fewstep.Block.from_features(
-            f"value.0.{index}",
+            f"value.{index // 2}.{index % 2}",
             inputs.features(index, inputs.EXAMPLES, 3),
             inputs.features(index + 5, 1, 3)[0],
         )
@@ -34,9 +34,12 @@ def cases():
     }
     given = given.with_answers(leave_one_out.answers())
     for averaging in ["plain", "trimmed", "median", "balanced", "by-label", "query-weighted"]:
-        choice = subspace.greedy_left_out(
-            given, 3, step_scale=0.25, horizons=range(13), averaging=averaging
-        )
+        steps = dict(step_scale=0.25, horizons=range(13), averaging=averaging)
+        choice = subspace.greedy_left_out(given, 3, **steps)
         found[f"subspace.greedy_left_out.blocks.{averaging}"] = choice.blocks
         found[f"subspace.greedy_left_out.risks.{averaging}"] = choice.risks
+        choice = subspace.last_layers(given, **steps)
+        found[f"subspace.last_layers.blocks.{averaging}"] = choice.blocks
+        found[f"subspace.last_layers.layers.{averaging}"] = choice.layers
+        found[f"subspace.last_layers.risks.{averaging}"] = choice.risks
     return found

@@ -24,7 +24,8 @@ pub(crate) fn decide_again(
     }
     let rules = &way.rules;
     let step = StepSize::fraction(rules.step_scale, &decision.spectrum)?;
-    let errors = left_out(model, &model.read(task)?, blocks, (step, &rules.horizons))?;
+    let chosen = chosen(blocks, &decision);
+    let errors = left_out(model, &model.read(task)?, &chosen, (step, &rules.horizons))?;
     let mut left_out = LeaveOneOut::from_errors(&rules.horizons, errors)?;
     if let Some(answers) = seen.geometry.answers() {
         left_out = left_out.with_answers(residuals, answers)?;
@@ -37,6 +38,11 @@ pub(crate) fn decide_again(
     let part = |(weight, &horizon): (f64, &u32)| (weight, GradientDescent { step, horizon });
     let parts = weights.into_iter().zip(&rules.horizons).map(part).collect();
     Ok(Decision { update: Update::AveragedSteps(Mixture::new(parts)?), ..decision })
+}
+
+/// The blocks that a decision moves.
+fn chosen(blocks: &[BlockId], decision: &Decision) -> Vec<BlockId> {
+    decision.which.selected.iter().map(|&index| blocks[index]).collect()
 }
 
 /// What is left of each example after every one of these numbers of steps on the others.
@@ -80,7 +86,7 @@ mod tests {
     #[test]
     fn small_steps_leave_what_the_linear_picture_leaves() {
         let model = crate::builtin().unwrap();
-        let task = draw(0, 20, "\n").task;
+        let task = draw(0, 21, "\n").task;
         let way = Way::usual(model.config());
         let blocks = choose_blocks(&way.blocks, model.config()).unwrap();
         let seen = model.observe(&task, &blocks).unwrap();
@@ -90,7 +96,9 @@ mod tests {
         let step = StepSize::fraction(1e-3, &decision.spectrum).unwrap();
         let linear = LeaveOneOut::of(kernel, residuals, step, &horizons, None).unwrap();
         let read = model.read(&task).unwrap();
-        let real = left_out(&model, &read, &blocks, (step, &horizons)).unwrap();
+        let chosen = chosen(&blocks, &decision);
+        assert!(chosen.len() < blocks.len(), "{chosen:?}");
+        let real = left_out(&model, &read, &chosen, (step, &horizons)).unwrap();
         let mut moved = 0.0_f64;
         for example in 0..residuals.len() {
             let at = |candidate: usize| {

@@ -9,7 +9,7 @@ use crate::evidence::{Evidence, HorizonChoice, Noise, best_horizon};
 use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};
 use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
-use crate::leave_one_out::{Answers, Interval, LeaveOneOut};
+use crate::leave_one_out::{Interval, LeaveOneOut};
 use crate::linalg::mean_square;
 use crate::pac_bayes::{Bound, EvidenceFamily, PacBayes, Reference};
 use crate::risk::{self, Benchmark};
@@ -326,9 +326,8 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
     let step = StepSize::fraction(rules.step_scale, &spectrum)?;
     let signal = SignalFit::of(&spectrum, residuals)?;
 
-    let answers = geometry.answers();
     let prompt =
-        Prompt { residuals, answers, block: &block, spectrum: &spectrum, step, signal };
+        Prompt { geometry, residuals, block: &block, spectrum: &spectrum, step, signal };
     let (update, how_far, gate, interval) = prompt.choose_horizon(rules)?;
     let (gap_icl, gap_adapted) = prompt.gaps(&update)?;
     let adapt = update != Update::None;
@@ -388,8 +387,8 @@ fn choose_blocks(
 
 /// A prompt once its blocks are chosen.
 struct Prompt<'a> {
+    geometry: &'a Geometry,
     residuals: &'a [f64],
-    answers: Option<&'a Answers>,
     block: &'a Block,
     spectrum: &'a Spectrum,
     step: StepSize,
@@ -501,7 +500,8 @@ impl Prompt<'_> {
                 self.signal.bayes_gap_horizon(self.spectrum, coupling, self.step, candidates)?.1
             }
             HorizonRule::LeaveOneOut => {
-                let left_out = self.left_out(candidates)?;
+                let left_out =
+                    LeaveOneOut::within(self.geometry, self.block, self.step, candidates)?;
                 left_out_risk = left_out.risk(rules.leave_one_out)?;
                 let choice = left_out.choose(rules.leave_one_out, rules.leave_one_out_gate)?;
                 if self.block.query().is_some() {
@@ -510,7 +510,8 @@ impl Prompt<'_> {
                 choice
             }
             HorizonRule::LeaveOneOutAverage => {
-                let left_out = self.left_out(candidates)?;
+                let left_out =
+                    LeaveOneOut::within(self.geometry, self.block, self.step, candidates)?;
                 left_out_risk = left_out.risk(rules.leave_one_out)?;
                 weights = left_out.posterior(
                     rules.leave_one_out,
@@ -540,17 +541,6 @@ impl Prompt<'_> {
         };
         let HorizonChoice { horizon, at_edge, .. } = choice;
         Ok(Found { update, horizon, at_edge, noise_variance, left_out_risk, weights, interval })
-    }
-
-    /// Every example, predicted from the others after every candidate number of steps.
-    fn left_out(&self, candidates: &[u32]) -> Result<LeaveOneOut, Error> {
-        let coupling = self.block.query().map(|query| query.coupling.as_slice());
-        let (kernel, residuals) = (self.block.kernel(), self.residuals);
-        let left_out = LeaveOneOut::of(kernel, residuals, self.step, candidates, coupling)?;
-        match self.answers {
-            Some(answers) => left_out.with_answers(residuals, answers),
-            None => Ok(left_out),
-        }
     }
 
     /// The average over horizons, unless nearly all weight is on no step.

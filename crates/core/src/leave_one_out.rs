@@ -6,6 +6,7 @@
 //! for the query. It takes linear steps in prompt space; no model runs.
 
 mod answers;
+mod paths;
 
 pub use answers::Answers;
 
@@ -14,13 +15,11 @@ use crate::error::{
     check_vector,
 };
 use crate::evidence::{HorizonChoice, best_horizon};
-use crate::filter::{Filter, GradientDescent};
+use crate::geometry::{Block, Geometry};
 use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
-
-/// Up to so many steps per example, steps take fewer operations than eigendecompositions.
-const STEPS_PER_EXAMPLE: u64 = 10;
+use paths::Paths;
 
 /// How the squared errors of the dropped examples are averaged to one risk.
 ///
@@ -172,6 +171,33 @@ impl LeaveOneOut {
         coupling: Option<&[f64]>,
     ) -> Result<Self, Error> {
         let step = step.check(&Spectrum::of(kernel)?)?;
+        Self::with_stable_step(kernel, residuals, step, candidates, coupling)
+    }
+
+    /// The errors of some blocks of a prompt together, with what is known of its answers. The step
+    /// size is one that was made for their kernel, which is not decomposed again.
+    pub(crate) fn within(
+        geometry: &Geometry,
+        block: &Block,
+        step: StepSize,
+        candidates: &[u32],
+    ) -> Result<Self, Error> {
+        let coupling = block.query().map(|query| query.coupling.as_slice());
+        let (kernel, residuals) = (block.kernel(), geometry.residuals());
+        let left_out = Self::with_stable_step(kernel, residuals, step, candidates, coupling)?;
+        match geometry.answers() {
+            Some(answers) => left_out.with_answers(residuals, answers),
+            None => Ok(left_out),
+        }
+    }
+
+    fn with_stable_step(
+        kernel: &Matrix,
+        residuals: &[f64],
+        step: StepSize,
+        candidates: &[u32],
+        coupling: Option<&[f64]>,
+    ) -> Result<Self, Error> {
         let n = kernel.rows();
         check_vector("residuals", residuals, n)?;
         if let Some(coupling) = coupling {
@@ -180,13 +206,8 @@ impl LeaveOneOut {
         if candidates.is_empty() {
             return Err(Error::Empty { quantity: "candidate horizons" });
         }
-        let longest = candidates.iter().copied().max().unwrap_or(0);
         let Paths { predictions, corrections } =
-            if u64::from(longest) <= STEPS_PER_EXAMPLE * n as u64 {
-                by_steps(kernel, residuals, step, candidates, coupling)
-            } else {
-                by_modes(kernel, residuals, step, candidates, coupling)?
-            };
+            Paths::of(kernel, residuals, step, candidates, coupling)?;
         // One row per example there; the transpose is what readers want.
         let errors = Matrix::from_fn(candidates.len(), n, |candidate, example| {
             residuals[example] - predictions[example][candidate]
@@ -584,11 +605,6 @@ fn averaged(rows: &Matrix, weights: &[f64]) -> Vec<f64> {
     average
 }
 
-/// A vector without one entry.
-fn without(example: usize, vector: &[f64]) -> Vec<f64> {
-    [&vector[..example], &vector[example + 1..]].concat()
-}
-
 /// Squared cosines between the examples and the query, divided by their sum.
 fn alignment(kernel: &Matrix, coupling: &[f64]) -> Vec<f64> {
     let cosine = |(example, &coupling): (usize, &f64)| {
@@ -645,115 +661,4 @@ fn weighted_median(values: &[f64], weights: &[f64]) -> f64 {
         values[*place.or(order.last()).expect("a prompt has examples")]
     };
     0.5 * reaches(0.5 - rounding) + 0.5 * reaches(0.5 + rounding)
-}
-
-/// What steps on all examples but one predict: one row per example, one column per candidate.
-struct Paths {
-    /// For the example itself.
-    predictions: Vec<Vec<f64>>,
-    /// For the query; empty without one.
-    corrections: Vec<Vec<f64>>,
-}
-
-/// By taking the steps: `n²` operations each for every example.
-fn by_steps(
-    kernel: &Matrix,
-    residuals: &[f64],
-    step: StepSize,
-    candidates: &[u32],
-    coupling: Option<&[f64]>,
-) -> Paths {
-    let n = residuals.len();
-    let mut order: Vec<usize> = (0..candidates.len()).collect();
-    order.sort_by_key(|&candidate| candidates[candidate]);
-    let mut paths = Paths { predictions: Vec::new(), corrections: Vec::new() };
-    let mut pulls = vec![0.0; n];
-    for example in 0..n {
-        let (mut fit, mut correction, mut taken) = (vec![0.0; n], 0.0, 0);
-        let (mut predictions, mut corrections) =
-            (vec![0.0; candidates.len()], vec![0.0; candidates.len()]);
-        for &candidate in &order {
-            while taken < candidates[candidate] {
-                // ρ times what is left to learn, of all examples but one.
-                for (pull, (residual, fit)) in pulls.iter_mut().zip(residuals.iter().zip(&fit))
-                {
-                    *pull = step.get() * (residual - fit);
-                }
-                pulls[example] = 0.0;
-                for (row, pull) in pulls.iter().enumerate() {
-                    // The kernel is symmetric: its rows are its columns.
-                    for (fit, entry) in fit.iter_mut().zip(kernel.row(row)) {
-                        *fit += pull * entry;
-                    }
-                }
-                correction += coupling.map_or(0.0, |coupling| dot(coupling, &pulls));
-                taken += 1;
-            }
-            predictions[candidate] = fit[example];
-            corrections[candidate] = correction;
-        }
-        paths.predictions.push(predictions);
-        if coupling.is_some() {
-            paths.corrections.push(corrections);
-        }
-    }
-    paths
-}
-
-/// By eigendecompositions: about `10n³` operations for every example, however many the steps.
-fn by_modes(
-    kernel: &Matrix,
-    residuals: &[f64],
-    step: StepSize,
-    candidates: &[u32],
-    coupling: Option<&[f64]>,
-) -> Result<Paths, Error> {
-    let mut paths = Paths { predictions: Vec::new(), corrections: Vec::new() };
-    for example in 0..residuals.len() {
-        let others = Others::without(example, kernel, residuals, step, candidates)?;
-        paths.predictions.push(others.predict(&without(example, kernel.row(example))));
-        if let Some(coupling) = coupling {
-            paths.corrections.push(others.predict(&without(example, coupling)));
-        }
-    }
-    Ok(paths)
-}
-
-/// What steps on all examples but one learn, in the modes of the others.
-struct Others {
-    /// `None` if there are no others.
-    spectrum: Option<Spectrum>,
-    /// `q_T(λ_j) r̃_j`: one row per candidate.
-    learned: Vec<Vec<f64>>,
-}
-
-impl Others {
-    fn without(
-        example: usize,
-        kernel: &Matrix,
-        residuals: &[f64],
-        step: StepSize,
-        candidates: &[u32],
-    ) -> Result<Self, Error> {
-        let kept: Vec<usize> = (0..residuals.len()).filter(|&other| other != example).collect();
-        if kept.is_empty() {
-            return Ok(Self { spectrum: None, learned: vec![Vec::new(); candidates.len()] });
-        }
-        let entry = |i: usize, j: usize| kernel[(kept[i], kept[j])];
-        let spectrum = Spectrum::of(Matrix::from_fn(kept.len(), kept.len(), entry))?;
-        let amounts = spectrum.amounts(&without(example, residuals));
-        let learn = |&horizon: &u32| -> Vec<f64> {
-            let filter = GradientDescent { step, horizon };
-            let modes = spectrum.eigenvalues().iter().zip(&amounts);
-            modes.map(|(&eigenvalue, amount)| filter.gain(eigenvalue) * amount).collect()
-        };
-        let learned = candidates.iter().map(learn).collect();
-        Ok(Self { spectrum: Some(spectrum), learned })
-    }
-
-    /// `readoutᵀ q_T(K_{−i}) r_{−i}` for every candidate.
-    fn predict(&self, readout: &[f64]) -> Vec<f64> {
-        let readout = self.spectrum.as_ref().map_or(Vec::new(), |modes| modes.amounts(readout));
-        self.learned.iter().map(|learned| dot(&readout, learned)).collect()
-    }
 }

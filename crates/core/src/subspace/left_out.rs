@@ -188,12 +188,7 @@ fn left_out_risk(
 ) -> Result<f64, Error> {
     let spectrum = Spectrum::of(block.kernel())?;
     let step = StepSize::fraction(steps.step_scale, &spectrum)?;
-    let coupling = block.query().map(|query| query.coupling.as_slice());
-    let residuals = geometry.residuals();
-    let mut left_out = LeaveOneOut::of(block.kernel(), residuals, step, horizons, coupling)?;
-    if let Some(answers) = geometry.answers() {
-        left_out = left_out.with_answers(residuals, answers)?;
-    }
+    let left_out = LeaveOneOut::within(geometry, block, step, horizons)?;
     Ok(left_out.risk(steps.averaging)?.into_iter().fold(f64::INFINITY, f64::min))
 }
 

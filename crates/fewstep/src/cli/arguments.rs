@@ -32,8 +32,8 @@ done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
 const PREDICT_EXAMPLES: &str = "\
 Without a flag that decides, the first MLP matrices of the last layers are moved together by an
 average over 0 to 64 steps; errors on left-out examples say how many layers, from one to the upper
-half, and weigh the steps. With one of --blocks, --select, --budget, --horizon, --horizons and --step-scale, the others are the paper's:
---horizon evidence is the paper's decision.
+half, and weigh the steps. With one of --blocks, --select, --budget, --horizon, --horizons and
+--step-scale, the others are the paper's: --horizon evidence is the paper's decision.
 
 Examples:
   fewstep predict examples/digits.jsonl

@@ -19,6 +19,7 @@ use crate::geometry::{Block, Geometry};
 use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
+use answers::Counting;
 use paths::Paths;
 
 /// How the squared errors of the dropped examples are averaged to one risk.
@@ -49,9 +50,11 @@ pub enum Averaging {
     Median,
     /// The geometric mean of the mean and the median: outliers count, but for less.
     Balanced,
-    /// As [`Averaging::Balanced`] with predictions cut to the range of the labels, as no model leaves
-    /// it, and, if the examples show at most three labels, with every label counting the same,
-    /// however many examples have it. Needs [`LeaveOneOut::with_answers`].
+    /// The square of a power mean of the errors, predictions cut to the range of the labels, as no
+    /// model leaves it. If the examples show at most three labels, these are classes: every label
+    /// counts the same, however many examples have it, and the mean is that of fourth powers, as a
+    /// confident mistake tells most. More are numbers: it is that of square roots, as the largest
+    /// errors are often those of a wrong label. Needs [`LeaveOneOut::with_answers`].
     ByLabel,
     /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
     /// a constant; the mean if no example is aligned with the query at all.
@@ -126,8 +129,8 @@ pub struct LeaveOneOut {
 struct Answered {
     /// As the errors, of predictions cut to the range of the labels.
     errors: Matrix,
-    /// The same for every label, divided among its examples.
-    weights: Vec<f64>,
+    /// How each of them counts.
+    counting: Counting,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -253,6 +256,7 @@ impl LeaveOneOut {
     ///
     /// ```text
     /// e_i(T) = r_i − min(max(r̂_i(T), lower_i), upper_i)
+    /// risk(T) = (Σ_i w_i |e_i(T)|^p)^(2/p),   p = 4 for at most three labels, else ½
     /// ```
     ///
     /// # Errors
@@ -267,7 +271,8 @@ impl LeaveOneOut {
     /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
     ///
     /// // Three copies of one example, predicted as ½, with the labels 1, 1 and 0. Many steps predict
-    /// // ½ for the first two and 1 for the last; each label counts for half.
+    /// // ½ for the first two and 1 for the last; each label counts for half, and fourth powers are
+    /// // averaged.
     /// let kernel = Matrix::from_rows(&[vec![1.0; 3], vec![1.0; 3], vec![1.0; 3]])?;
     /// let step = StepSize::new(0.25, &Spectrum::of(&kernel)?)?;
     /// let residuals = [0.5, 0.5, -0.5];
@@ -275,7 +280,8 @@ impl LeaveOneOut {
     /// let dropped = LeaveOneOut::of(&kernel, &residuals, step, &[0, 1000], None)?
     ///     .with_answers(&residuals, &answers)?;
     /// let risk = dropped.risk(Averaging::ByLabel)?;
-    /// assert!((risk[0] - 0.25).abs() < 1e-14 && (risk[1] - 0.625).abs() < 1e-14);
+    /// let expected = ((0.5_f64.powi(4) + 1.0) / 2.0).sqrt();
+    /// assert!((risk[0] - 0.25).abs() < 1e-14 && (risk[1] - expected).abs() < 1e-14);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn with_answers(mut self, residuals: &[f64], answers: &Answers) -> Result<Self, Error> {
@@ -287,7 +293,7 @@ impl LeaveOneOut {
             let predicted = residual - self.errors[(candidate, example)];
             residual - predicted.max(room.lower).min(room.upper)
         });
-        self.answered = Some(Answered { errors, weights: answers.weights() });
+        self.answered = Some(Answered { errors, counting: answers.counting() });
         Ok(self)
     }
 
@@ -350,12 +356,12 @@ impl LeaveOneOut {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn risk(&self, averaging: Averaging) -> Result<Vec<f64>, Error> {
-        let (errors, weights) = self.weighted(averaging)?;
+        let (errors, counting) = self.counting(averaging)?;
         let mut squares = Vec::new();
         let risk = |candidate| {
             squares.clear();
             squares.extend(errors.row(candidate).iter().map(|error| error * error));
-            average(&mut squares, averaging, &weights)
+            average(&mut squares, averaging, &counting)
         };
         Ok((0..self.candidates.len()).map(risk).collect())
     }
@@ -398,8 +404,8 @@ impl LeaveOneOut {
         let flat = vec![0.0; risk.len()];
         let shortest = best_horizon(&self.candidates, &flat)?;
         let improvement = risk[shortest.index] - risk[best.index];
-        let (errors, weights) = self.weighted(averaging)?;
-        let error = standard_error(errors, (shortest.index, best.index), &weights);
+        let (errors, counting) = self.counting(averaging)?;
+        let error = standard_error(errors, (shortest.index, best.index), counting.weights());
         Ok(if improvement > gate * error { best } else { shortest })
     }
 
@@ -558,21 +564,23 @@ impl LeaveOneOut {
         })
     }
 
-    /// The errors that an average is taken of, and weights of the examples, which sum to 1.
-    fn weighted(&self, averaging: Averaging) -> Result<(&Matrix, Vec<f64>), Error> {
-        let n = self.errors.columns();
+    /// The errors that an average is taken of, and how each counts.
+    fn counting(&self, averaging: Averaging) -> Result<(&Matrix, Counting), Error> {
         match averaging {
             Averaging::QueryWeighted => {
                 let quantity = "a risk weighted by the query";
                 let query = self.query.as_ref().ok_or(Error::NoQuery { quantity })?;
-                Ok((&self.errors, query.weights.clone()))
+                Ok((&self.errors, Counting::squares(query.weights.clone())))
             }
             Averaging::ByLabel => {
                 let quantity = "a risk by label";
                 let answered = self.answered.as_ref().ok_or(Error::NoAnswers { quantity })?;
-                Ok((&answered.errors, answered.weights.clone()))
+                Ok((&answered.errors, answered.counting.clone()))
             }
-            _ => Ok((&self.errors, vec![1.0 / n as f64; n])),
+            _ => {
+                let n = self.errors.columns();
+                Ok((&self.errors, Counting::squares(vec![1.0 / n as f64; n])))
+            }
         }
     }
 }
@@ -621,14 +629,12 @@ fn alignment(kernel: &Matrix, coupling: &[f64]) -> Vec<f64> {
 }
 
 /// One number from the squared errors of one candidate; sorts them if it must.
-fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
+fn average(squares: &mut [f64], averaging: Averaging, counting: &Counting) -> f64 {
     let n = squares.len();
     let mean = |squares: &[f64]| squares.iter().sum::<f64>() / squares.len() as f64;
     match averaging {
-        Averaging::QueryWeighted => dot(squares, weights),
-        Averaging::ByLabel => {
-            dot(squares, weights).sqrt() * weighted_median(squares, weights).sqrt()
-        }
+        Averaging::QueryWeighted => dot(squares, counting.weights()),
+        Averaging::ByLabel => counting.average(squares),
         Averaging::Trimmed if n >= 3 => {
             squares.sort_by(f64::total_cmp);
             mean(&squares[1..n - 1])
@@ -644,21 +650,4 @@ fn average(squares: &mut [f64], averaging: Averaging, weights: &[f64]) -> f64 {
             }
         }
     }
-}
-
-/// Where half of all weight is reached; between two values where it is reached exactly.
-fn weighted_median(values: &[f64], weights: &[f64]) -> f64 {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    // Weights are sums of fractions, whose half may be missed by their rounding.
-    let rounding = 4.0 * values.len() as f64 * f64::EPSILON;
-    let reaches = |least: f64| {
-        let mut sum = 0.0;
-        let place = order.iter().find(|&&example| {
-            sum += weights[example];
-            sum > least
-        });
-        values[*place.or(order.last()).expect("a prompt has examples")]
-    };
-    0.5 * reaches(0.5 - rounding) + 0.5 * reaches(0.5 + rounding)
 }

@@ -106,9 +106,9 @@ fn reports_have_the_fields_that_programs_rely_on() {
     let how_far = &report["how_far"];
     assert_eq!(
         (&how_far["averaging"], &how_far["leave_alone_odds"]),
-        (&"by-label".into(), &2.0.into())
+        (&"by-label".into(), &1.0.into())
     );
-    assert_eq!(how_far["inverse_temperature"], 0.25);
+    assert_eq!(how_far["inverse_temperature"], 0.2);
     assert_eq!(keys(&report["prediction"]["path"]), ["linear"]);
     assert_eq!(keys(&report["which"]), ["blocks", "budget", "rule", "selected"]);
     let block = ["coupling", "kernel", "name", "query", "query_variance", "trace"];

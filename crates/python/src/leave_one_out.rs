@@ -112,10 +112,11 @@ const MOST_ERRORS: usize = 50_000_000;
 ///
 /// The query is exchangeable with the examples, so the errors estimate the risk at the query.
 /// `averaging` is "plain", "trimmed" (without the smallest and the largest), "median", "balanced"
-/// (the geometric mean of "plain" and "median"), "by-label" (as "balanced", with predictions cut to
-/// the range of the labels, and with every label counting the same if there are at most three) or
-/// "query-weighted" (by how much examples are aligned with the query). The coupling is needed for
-/// the last one and for intervals only, `with_answers` for "by-label" only.
+/// (the geometric mean of "plain" and "median"), "by-label" (with predictions cut to the range of the
+/// labels; the root of the mean of fourth powers, every label counting the same, if there are at
+/// most three labels, and else the fourth power of the mean of roots) or "query-weighted" (by how
+/// much examples are aligned with the query). The coupling is needed for the last one and for
+/// intervals only, `with_answers` for "by-label" only.
 #[pyclass(frozen, eq, module = "fewstep.leave_one_out")]
 #[derive(PartialEq)]
 pub(crate) struct LeaveOneOut(leave_one_out::LeaveOneOut);

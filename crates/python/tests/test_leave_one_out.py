@@ -97,10 +97,11 @@ def test_every_label_counts_the_same():
     left_out = copies([0, 1000])
     answered = left_out.with_answers([0.5, 0.5, -0.5], answers)
     # Many steps predict 1/2 for the first two, which leaves 1/2, and 1 for the last, which leaves 1:
-    # a mean of (1/4 + 1)/2, and a median between the two.
-    assert close(answered.risk("by-label"), [0.25, 0.625])
+    # a mean fourth power of (1/16 + 1)/2.
+    many = np.sqrt(17 / 32)
+    assert close(answered.risk("by-label"), [0.25, many])
     assert answered.choose("by-label", 0.0).horizon == 0
-    assert close(answered.posterior("by-label", 1.0, 1.0)[1], 1 / (1 + 2.5**3))
+    assert close(answered.posterior("by-label", 1.0, 1.0)[1], 1 / (1 + (4 * many) ** 3))
     # Without labels two of three examples outweigh the last one.
     assert close(answered.risk("balanced"), [0.25, np.sqrt(0.5 * 0.25)])
     # What was asked stays without them, and the other risks are the same.
@@ -123,12 +124,11 @@ def test_predictions_are_cut_to_the_range_of_the_labels(seed):
     predicted = np.clip(predictions + residuals - left, -1.0, 0.75)
     squares = (predictions + residuals - predicted) ** 2
     assert np.any(squares != left**2)
-    for risk, row in zip(found, squares):
-        order = np.argsort(row)
-        # In eighteenths, so that half of all weight is met exactly where it is.
-        weight = np.cumsum(np.round(18 * shares[order]).astype(int))
-        median = (row[order][weight >= 9][0] + row[order][weight > 9][0]) / 2
-        assert close(risk, np.sqrt(shares @ row * median), many=1e4)
+    assert close(found, np.sqrt(squares**2 @ shares), many=1e4)
+    # More than three labels are numbers: every example counts the same, and roots are averaged.
+    answers = Answers([7, 0, 7, 3, 1, 1], predictions, [-1.0, 0.75])
+    found = left_out.with_answers(residuals, answers).risk("by-label")
+    assert close(found, np.mean(squares**0.25, axis=1) ** 4, many=1e4)
 
 
 def test_answers_say_which_are_alike_and_what_room_there_is():

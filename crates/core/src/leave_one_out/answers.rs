@@ -9,6 +9,13 @@ use crate::error::{Error, check_vector};
 /// numbers, of which every example tells the same.
 const FEW_LABELS: usize = 3;
 
+/// Which power of the errors is averaged where labels are classes: mistakes about an answer that is
+/// certain, the largest errors, tell most.
+const POWER_FOR_CLASSES: f64 = 4.0;
+
+/// The same where labels are numbers, of which some may be wrong: the largest errors tell least.
+const POWER_FOR_NUMBERS: f64 = 0.5;
+
 /// What is known of the examples' answers beside the residuals: which are alike, and how far a
 /// prediction can move before it leaves the range of the labels.
 ///
@@ -91,20 +98,51 @@ impl Answers {
         &self.room
     }
 
-    /// Weights of the examples, which sum to 1: the same for every label, divided among its own,
-    /// where labels are few; else the same for every example.
-    pub(super) fn weights(&self) -> Vec<f64> {
+    /// How the errors are averaged.
+    pub(super) fn counting(&self) -> Counting {
         let n = self.labels.len();
         let mut different = self.labels.clone();
         different.sort_unstable();
         different.dedup();
         if different.len() > FEW_LABELS {
-            return vec![1.0 / n as f64; n];
+            return Counting { weights: vec![1.0 / n as f64; n], power: POWER_FOR_NUMBERS };
         }
         let alike = |label: &usize| self.labels.iter().filter(|other| *other == label).count();
-        let shares: Vec<f64> =
-            self.labels.iter().map(|label| 1.0 / alike(label) as f64).collect();
-        let labels: f64 = shares.iter().sum();
-        shares.into_iter().map(|share| share / labels).collect()
+        let weight = |label| 1.0 / (alike(label) * different.len()) as f64;
+        Counting { weights: self.labels.iter().map(weight).collect(), power: POWER_FOR_CLASSES }
+    }
+}
+
+/// How the errors of examples are averaged.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Counting {
+    /// Weights of the examples, which sum to 1: the same for every label, divided among its own,
+    /// where labels are few; else the same for every example.
+    weights: Vec<f64>,
+    /// Which power of the errors is averaged.
+    power: f64,
+}
+
+impl Counting {
+    /// Squares are averaged, with these weights.
+    pub(super) fn squares(weights: Vec<f64>) -> Self {
+        Self { weights, power: 2.0 }
+    }
+
+    /// Weights of the examples.
+    pub(super) fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The square of the weighted power mean of errors with these squares.
+    pub(super) fn average(&self, squares: &[f64]) -> f64 {
+        // Powers of the largest error could leave the range of numbers; those of its shares do not.
+        let most = squares.iter().copied().fold(0.0, f64::max);
+        if most == 0.0 || !most.is_finite() {
+            return most;
+        }
+        let powers = squares.iter().map(|square| (square / most).powf(self.power / 2.0));
+        let mean: f64 = powers.zip(&self.weights).map(|(power, weight)| weight * power).sum();
+        most * mean.powf(2.0 / self.power)
     }
 }

@@ -62,6 +62,7 @@ const CHOICES: [&str; 17] = [
 fn the_usual_choice_can_be_made_again_from_the_json() {
     for (tasks, flags) in [
         ("examples/digits.jsonl", ""),
+        ("examples/sentiment.jsonl", ""),
         ("fixtures/tasks.jsonl", "--model fixtures/gpt2-plain"),
         ("fixtures/tasks.jsonl", "--model fixtures/llama-plain"),
     ] {

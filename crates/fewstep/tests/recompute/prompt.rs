@@ -197,9 +197,9 @@ impl<'r> Prompt<'r> {
         horizons.iter().map(mean).collect()
     }
 
-    /// The root of mean times median of the squared errors, of predictions that stay in the range of
-    /// the labels, after every example was repeated until all labels have as many if there are at most
-    /// three.
+    /// Of the errors of predictions that stay in the range of the labels: if there are at most three
+    /// labels, the root of the mean fourth power after every example was repeated until all labels have
+    /// as many, and else the fourth power of the mean root.
     fn by_label(&self, errors: &[f64]) -> f64 {
         let geometry = &self.report["geometry"];
         let (labels, room) = (numbers(&geometry["labels"]), rows(&geometry["room"]));
@@ -211,17 +211,21 @@ impl<'r> Prompt<'r> {
         different.dedup();
         // Divided by each of the counts of up to ten examples.
         let repeated = 2520;
-        let mut squares = Vec::new();
+        let mut errors_cut = Vec::new();
         for (example, error) in errors.iter().enumerate() {
             let residual = self.residuals[example];
             let moved = (residual - error).clamp(room[example][0], room[example][1]);
             let times = if different.len() > 3 { 1 } else { repeated / count(labels[example]) };
-            squares.extend(vec![(residual - moved).powi(2); times]);
+            errors_cut.extend(vec![(residual - moved).abs(); times]);
         }
-        squares.sort_by(f64::total_cmp);
-        let all = squares.len();
-        let median = (squares[(all - 1) / 2] + squares[all / 2]) / 2.0;
-        (squares.iter().sum::<f64>() / all as f64 * median).sqrt()
+        let mean = |power: fn(&f64) -> f64| {
+            errors_cut.iter().map(power).sum::<f64>() / errors_cut.len() as f64
+        };
+        if different.len() > 3 {
+            mean(|error| error.sqrt()).powi(4)
+        } else {
+            mean(|error| error.powi(4)).sqrt()
+        }
     }
 
     /// The smallest risk over the horizons that a choice of blocks looks at.

@@ -163,13 +163,17 @@ fn what_was_used_least_recently_goes_first() {
 
 #[test]
 fn updates_never_take_more_bytes_than_they_may() {
+    // Steps in all candidate blocks: all updates have the same size.
+    let move_all = |service: &Service, shift| {
+        service.post("/v1/predict", &with(&task("a", shift), &json!({ "horizon": "8" })));
+    };
     let service = Service::start(&[]);
-    predict(&service, &task("a", 1));
+    move_all(&service, 1);
     let each = service.metric("fewstep_adapter_bytes");
     let most = (each * 5 / 2).to_string();
     let service = Service::start(&["--cache-bytes", &most]);
     for shift in 0..6 {
-        predict(&service, &task("a", shift));
+        move_all(&service, shift);
         assert!(service.metric("fewstep_adapter_bytes") <= each * 5 / 2);
     }
     assert_eq!(service.metric("fewstep_adapters"), 2);

@@ -243,7 +243,7 @@ pub(crate) const TRIED: [Rule; 28] = [
     Rule::LeaveOneOutAverage(Averaging::Plain, 1.0),
     Rule::LeaveOneOutAverage(Averaging::Trimmed, 0.5),
     Rule::LeaveOneOutAverage(Averaging::Trimmed, 1.0),
-    Rule::LeaveOneOutAverage(Averaging::ByLabel, 0.5),
+    Rule::LeaveOneOutAverage(Averaging::ByLabel, 0.4),
     Rule::Filter,
     Rule::FilterLeaveOneOut,
     Rule::FilterAverage(0.5),

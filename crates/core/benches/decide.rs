@@ -13,8 +13,8 @@ use fewstep_core::matfree::{
     largest_eigenvalue,
 };
 use fewstep_core::{
-    Block, Evidence, Geometry, HorizonRule, Matrix, Noise, Rng, Rules, Selection, Spectrum,
-    StepSize, decide, evidence_curve,
+    Block, Evidence, Geometry, Matrix, Noise, Policy, Rng, Selection, Spectrum, StepSize,
+    decide, evidence_curve,
 };
 use std::hint::black_box;
 
@@ -68,20 +68,21 @@ fn evidence(criterion: &mut Criterion) {
 
 fn decisions(criterion: &mut Criterion) {
     let geometry = prompt(10, 48);
-    let greedy = Rules { select: Selection::QueryAware, budget: Some(32), ..Rules::default() };
+    let selection = Selection::QueryAware { budget: 32, lookahead: 8 };
+    let greedy = Policy { selection, ..Policy::paper() };
     criterion.bench_function("decide, n = 10, 48 blocks, greedy budget 32", |bencher| {
         bencher.iter(|| decide(black_box(&geometry), &greedy));
     });
     criterion.bench_function("decide, n = 10, 48 blocks, all", |bencher| {
-        bencher.iter(|| decide(black_box(&geometry), &Rules::default()));
+        bencher.iter(|| decide(black_box(&geometry), &Policy::paper()));
     });
-    let left_out = Rules { horizon: HorizonRule::LeaveOneOut, ..Rules::default() };
+    let leave_one_out = Policy::default();
     criterion.bench_function("decide, n = 10, 48 blocks, leave-one-out", |bencher| {
-        bencher.iter(|| decide(black_box(&geometry), &left_out));
+        bencher.iter(|| decide(black_box(&geometry), &leave_one_out));
     });
     let single = prompt(10, 1);
     criterion.bench_function("decide, n = 10, 1 block", |bencher| {
-        bencher.iter(|| decide(black_box(&single), &Rules::default()));
+        bencher.iter(|| decide(black_box(&single), &Policy::paper()));
     });
 }
 

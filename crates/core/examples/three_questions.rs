@@ -7,24 +7,20 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
-use fewstep_core::{Block, Error, Geometry, HorizonRule, Rng, Rules, Selection, decide};
+use fewstep_core::{Block, Error, Geometry, Policy, Rng, decide};
 
 fn main() -> Result<(), Error> {
     let geometry = made_up_prompt(10, 7)?;
-    for (horizon, selection, budget) in [
-        (HorizonRule::Evidence, Selection::All, None),
-        (HorizonRule::LeaveOneOut, Selection::QueryAware, Some(2)),
-    ] {
-        let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
-        let decision = decide(&geometry, &rules)?;
+    for policy in [Policy::default(), Policy::paper()] {
+        let decision = decide(&geometry, &policy)?;
         let names: Vec<&str> =
             decision.which.selected.iter().map(|&b| geometry.blocks()[b].name()).collect();
-        println!("rules     {horizon}, {selection}");
+        println!("policy    {}", policy.name);
         println!(
-            "when      {}: {} (gate {:.2})",
+            "when      {}: {} (weight on updating {:.2})",
             if decision.when.adapt { "adapt" } else { "leave alone" },
             decision.when.reason,
-            decision.when.gate
+            decision.when.weight
         );
         println!(
             "how far   {} steps of {:.4} ({:.1} degrees of freedom)",
@@ -56,7 +52,8 @@ fn made_up_prompt(examples: usize, seed: u64) -> Result<Geometry, Error> {
                 *residual += feature.iter().zip(&truth).map(|(f, t)| f * t).sum::<f64>();
             }
         }
-        blocks.push(Block::from_features(format!("value.0.{head}"), &features, Some(&query))?);
+        let block = Block::from_features(format!("mlp-up.{head}"), &features, Some(&query))?;
+        blocks.push(block.in_layer(head));
     }
     Geometry::new(residuals, blocks)
 }

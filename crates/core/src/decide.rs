@@ -1,320 +1,62 @@
 //! The three answers: when to adapt, how far, and which blocks.
 //!
-//! In: what was observed, a [`Geometry`], and the caller's [`Rules`]. Out: a [`Decision`] that
+//! In: what was observed, a [`Geometry`], and the caller's [`Policy`]. Out: a [`Decision`] that
 //! whoever holds the model can carry out, with every number it rests on. This is the only file
-//! that composes the others; it computes nothing that they do not.
+//! that composes the others, one function per rule; it computes nothing that they do not.
 
+use crate::answers::Interval;
+use crate::decision::{
+    BlockScore, Decision, EvidenceReasons, HowFar, LeaveOneOutErrors, Plan, QueryOutlook,
+    Reason, When, Which,
+};
 use crate::error::Error;
 use crate::evidence::{Evidence, HorizonChoice, Noise, best_horizon};
-use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};
+use crate::filter::{Filter, GradientDescent, Mixture};
 use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
-use crate::leave_one_out::{Interval, LeaveOneOut};
+use crate::leave_one_out::{Averaging, LeaveOneOut};
 use crate::linalg::mean_square;
-use crate::pac_bayes::{Bound, EvidenceFamily, PacBayes, Reference};
+use crate::policy::{HorizonRule, Policy, Selection};
 use crate::risk::{self, Benchmark};
 use crate::rng::Rng;
-use crate::rules::{HorizonRule, Rules, Selection};
 use crate::signal::SignalFit;
 use crate::spectrum::{Spectrum, StepSize};
-use crate::subspace::{self, LeftOut};
+use crate::subspace::{self, DepthSettings};
 
-/// An average with less weight than this on all steps together is no update: it would cost as much
-/// as any other.
-const LEAST_MOVED: f64 = 0.01;
-
-/// What to do with a prompt, and why.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_core::{Block, Error, Geometry, Reason, Rules, decide};
-///
-/// // The model is right on every example already.
-/// let block = Block::from_features("value.0.0", &[vec![1.0], vec![2.0]], Some(&[1.0]))?;
-/// let decision = decide(&Geometry::new(vec![0.0, 0.0], vec![block])?, &Rules::default())?;
-/// assert!(!decision.when.adapt);
-/// assert_eq!(decision.when.reason, Reason::NothingToCorrect);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// Whether to adapt at all.
-    pub when: When,
-    /// How many steps, of which size.
-    pub how_far: HowFar,
-    /// Which blocks.
-    pub which: Which,
-    /// What to carry out.
-    pub update: Update,
-    /// The selected blocks together: their kernel, coupling and query variance.
-    pub block: Block,
-    /// The modes of the selected blocks' kernel.
-    pub spectrum: Spectrum,
-    /// Signal and noise variances fitted to the residuals.
-    pub signal: SignalFit,
-    /// What the decision means at the query, if there is one.
-    pub query: Option<QueryOutlook>,
-}
-
-/// Whether adapting is worth it.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// assert!(decision.when.adapt && decision.when.gap_adapted < decision.when.gap_icl);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct When {
-    /// The answer.
-    pub adapt: bool,
-    /// Why.
-    pub reason: Reason,
-    /// Over 1, evidence asks for some adaptation (see [`Evidence::gate`]).
-    pub gate: f64,
-    /// Expected squared distance to the Bayes prediction without adapting, under the fitted
-    /// signal and noise: at the query, or summed over the prompt if there is no query.
-    pub gap_icl: f64,
-    /// The same with the chosen update.
-    pub gap_adapted: f64,
-}
-
-/// Why a prompt is adapted to or left alone.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// assert_eq!(decision.when.reason, Reason::RuleAsksForIt);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The rule found a horizon over 0.
-    RuleAsksForIt,
-    /// The rule found that no step is best.
-    RuleAdvisesAgainst,
-    /// Every residual is 0.
-    NothingToCorrect,
-    /// The selected blocks' kernel is 0: no step would move any prediction.
-    NothingMoves,
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::RuleAsksForIt => "the rule asks for it",
-            Self::RuleAdvisesAgainst => "the rule finds no step best",
-            Self::NothingToCorrect => "every residual is 0: there is nothing to correct",
-            Self::NothingMoves => "the selected kernel is 0: no step would move a prediction",
-        })
-    }
-}
-
-/// How many steps of which size, and what the choice rests on.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// assert_eq!((decision.how_far.horizon, decision.how_far.step_size), (10, 0.025));
-/// assert_eq!(decision.how_far.evidence.len(), 31);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct HowFar {
-    /// The rule that chose.
-    pub rule: HorizonRule,
-    /// `T`: the number of steps; of an average, its most probable horizon; 0 for the Bayes filter.
-    pub horizon: u32,
-    /// Whether the choice is the largest candidate, so that a longer grid might choose more.
-    pub at_edge: bool,
-    /// `ρ`: the step size.
-    pub step_size: f64,
-    /// `σ²`: the noise variance the rule worked with.
-    pub noise_variance: f64,
-    /// `Σ g(λ_i)` of the chosen update.
-    pub degrees_of_freedom: f64,
-    /// `ℓ_T` with the noise variance profiled, at every candidate; empty if residuals are 0.
-    pub evidence: Vec<f64>,
-    /// `ℓ_T` with the noise variance set to `‖r‖²/n`, at every candidate; empty if residuals
-    /// are 0.
-    pub evidence_fixed: Vec<f64>,
-    /// The weights of the candidates, by left-out errors if that rule chose and else the Gibbs
-    /// posterior; empty if residuals are 0.
-    pub posterior: Vec<f64>,
-    /// The leave-one-out risk at every candidate, if a rule by left-out errors chose.
-    pub left_out_risk: Vec<f64>,
-    /// What is guaranteed for the chosen horizon's evidence (Thm. 7.2), with the fitted signal
-    /// and noise in place of the unknown covariance.
-    pub pac_bayes: Option<Bound>,
-}
-
-/// Which blocks, and how each scored.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// assert_eq!((decision.which.rule, decision.which.budget), (Selection::All, 1));
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Which {
-    /// The rule that chose.
-    pub rule: Selection,
-    /// How many blocks were asked for; `leave-one-out` may take fewer.
-    pub budget: usize,
-    /// Positions of the chosen blocks in the geometry, in the order they were chosen.
-    pub selected: Vec<usize>,
-    /// The scores of every candidate block.
-    pub blocks: Vec<BlockScore>,
-}
-
-/// How much a block could do.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// // σ² = 1.625: 4/5.625 + 1/2.625.
-/// let trace = 4.0 / 5.625 + 1.0 / 2.625;
-/// assert!((decision.which.blocks[0].trace - trace).abs() < 1e-14);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct BlockScore {
-    /// The block's name.
-    pub name: String,
-    /// `tr(K_b(K_full + σ²I)⁻¹)`: how much the prompt tells about it.
-    pub trace: f64,
-    /// `k_bᵀ(K_full + σ²I)⁻¹k_b`: how much of that matters at the query.
-    pub query: Option<f64>,
-}
-
-/// What to carry out on the selected blocks.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// assert!(matches!(decision.update, Update::Steps(steps) if steps.horizon == 10));
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub enum Update {
-    /// Leave the model alone.
-    None,
-    /// Take gradient steps.
-    Steps(GradientDescent),
-    /// Apply the average over horizons as one update.
-    Average(Mixture<GradientDescent>),
-    /// Take gradient steps, and apply the average of where they led after each horizon.
-    AveragedSteps(Mixture<GradientDescent>),
-    /// Apply the posterior mean as one update.
-    Posterior(Benchmark),
-}
-
-impl Filter for Update {
-    fn response(&self, eigenvalue: f64) -> f64 {
-        self.filter().response(eigenvalue)
-    }
-
-    fn gain(&self, eigenvalue: f64) -> f64 {
-        self.filter().gain(eigenvalue)
-    }
-}
-
-impl Update {
-    /// The update as the filter that it is.
-    fn filter(&self) -> &dyn Filter {
-        match self {
-            Self::None => &NoUpdate,
-            Self::Steps(filter) => filter,
-            Self::Average(filter) | Self::AveragedSteps(filter) => filter,
-            Self::Posterior(filter) => filter,
-        }
-    }
-}
-
-/// What the decision means at the query.
-///
-/// # Examples
-///
-/// ```
-/// # use fewstep_core::{Block, Error, Geometry, Reason, Rules, Selection, Update, decide};
-/// # let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// # let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
-/// let decision = decide(&geometry, &Rules::default())?;
-/// // k_x = (2, 0) and q_10(4) = (1 − 0.9^10)/4.
-/// let correction = 2.0 * (1.0 - 0.9_f64.powi(10)) / 4.0 * 1.5;
-/// let query = decision.query.expect("there is a query");
-/// assert!((query.correction - correction).abs() < 1e-14);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QueryOutlook {
-    /// `ĥ(x)`: the correction that the update makes under the linear picture.
-    pub correction: f64,
-    /// Standard deviation of the ideal correction given the residuals, under the fitted signal
-    /// and noise.
-    pub standard_deviation: f64,
-    /// Where the query's residual is meant to lie, by left-out examples (jackknife+), if a rule by
-    /// left-out errors chose. Blocks and horizon were chosen from the same examples, which the
-    /// theorem does not allow for: how often it holds is for measurements to say.
-    pub interval: Option<Interval>,
-}
+/// An average with less weight than this on all steps together is not carried out: it would cost
+/// as much as any other.
+const LEAST_WEIGHT: f64 = 0.01;
 
 /// Decides when, how far and in which blocks to adapt.
 ///
-/// Blocks are chosen first, then the step size for their kernel, then the horizon.
+/// Blocks are chosen first, then the step size for their kernel, then the horizon. The policy's
+/// candidate blocks and dynamics are not looked at: they are for whoever observes and acts.
 ///
 /// # Errors
 ///
-/// [`Error::OutOfRange`], [`Error::Empty`] or [`Error::BudgetOutOfRange`] for rules that cannot be
-/// followed, [`Error::NoQuery`] if a rule needs a query and there is none, and the errors of
-/// [`Spectrum::of`] for kernels that are none.
+/// [`Error::Policy`] for a policy that cannot be followed, [`Error::NoQuery`] if a rule needs a query
+/// and there is none, and the errors of [`Spectrum::of`] for matrices that are not kernels.
 ///
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Block, Error, Geometry, Rules, decide};
+/// use fewstep_core::{Block, Error, Geometry, Policy, decide};
 ///
 /// // Two modes of eigenvalue 4 and 1; the faster one carries more of the residual.
 /// let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], Some(&[1.0, 0.0]))?;
-/// let decision = decide(&Geometry::new(vec![1.5, 1.0], vec![block])?, &Rules::default())?;
+/// let decision = decide(&Geometry::new(vec![1.5, 1.0], vec![block])?, &Policy::paper())?;
 ///
-/// assert!(decision.when.adapt && decision.when.gate > 1.0);
+/// assert!(decision.when.adapt && decision.when.weight == 1.0);
 /// assert_eq!(decision.how_far.horizon, 10); // 1.5² · 0.9^T = 0.975^T at T ≈ 10.1
 /// assert_eq!(decision.which.selected, [0]);
 /// # Ok::<(), Error>(())
 /// ```
-pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
-    rules.check(geometry.blocks().len())?;
+pub fn decide(geometry: &Geometry, policy: &Policy) -> Result<Decision, Error> {
+    policy.check()?;
+    policy.check_budget(geometry.blocks().len())?;
     let total = geometry.total();
     let total_spectrum = Spectrum::of(total.kernel())?;
-    let which = choose_blocks(geometry, &total_spectrum, rules)?;
+    let which = choose_blocks(geometry, &total_spectrum, policy)?;
     let (block, spectrum) = if which.selected.iter().copied().eq(0..geometry.blocks().len()) {
         (total, total_spectrum)
     } else {
@@ -322,30 +64,32 @@ pub fn decide(geometry: &Geometry, rules: &Rules) -> Result<Decision, Error> {
         let spectrum = Spectrum::of(block.kernel())?;
         (block, spectrum)
     };
-    let residuals = geometry.residuals();
-    let step = StepSize::fraction(rules.step_scale, &spectrum)?;
-    let signal = SignalFit::of(&spectrum, residuals)?;
-
-    let prompt =
-        Prompt { geometry, residuals, block: &block, spectrum: &spectrum, step, signal };
-    let (update, how_far, gate, interval) = prompt.choose_horizon(rules)?;
-    let (gap_icl, gap_adapted) = prompt.gaps(&update)?;
-    let adapt = update != Update::None;
-    let reason = match prompt.nothing_to_do() {
-        Some(reason) => reason,
-        None if adapt => Reason::RuleAsksForIt,
-        None => Reason::RuleAdvisesAgainst,
+    let step = StepSize::fraction(policy.step_scale, &spectrum)?;
+    let signal = SignalFit::of(&spectrum, geometry.residuals())?;
+    let prompt = Prompt { geometry, policy, block: &block, spectrum: &spectrum, step, signal };
+    let (found, curves) = prompt.choose_horizon()?;
+    let query = prompt.outlook(&found)?;
+    let how_far = HowFar {
+        rule: policy.horizon.name(),
+        horizon: found.horizon,
+        at_edge: found.at_edge,
+        step_size: step.get(),
+        noise_variance: found.noise_variance,
+        degrees_of_freedom: found.plan.degrees_of_freedom(&spectrum),
+        evidence: curves.profiled,
+        evidence_fixed: curves.plug_in,
+        posterior: if found.weights.is_empty() { curves.posterior } else { found.weights },
+        leave_one_out: found.risks,
     };
-    let query = prompt.outlook(&update, interval)?;
-    let when = When { adapt, reason, gate, gap_icl, gap_adapted };
-    Ok(Decision { when, how_far, which, update, block, spectrum, signal, query })
+    let (policy, when, plan) = (policy.clone(), found.when, found.plan);
+    Ok(Decision { policy, when, how_far, which, plan, block, spectrum, signal, query })
 }
 
 /// Scores every block and chooses within the budget.
 fn choose_blocks(
     geometry: &Geometry,
     spectrum: &Spectrum,
-    rules: &Rules,
+    policy: &Policy,
 ) -> Result<Which, Error> {
     let blocks = geometry.blocks().len();
     // Perfect predictions leave no noise to weigh scores by; any positive number ranks them.
@@ -354,77 +98,265 @@ fn choose_blocks(
         variance => variance,
     };
     let (traces, queries) = subspace::scores(geometry, spectrum, noise_variance)?;
-    let budget = rules.budget.unwrap_or(blocks);
-    let steps = LeftOut {
-        step_scale: rules.step_scale,
-        horizons: &rules.horizons,
-        averaging: rules.leave_one_out,
-    };
-    let selected = match rules.select {
+    let mut depth = None;
+    let selected = match policy.selection {
         Selection::All => (0..blocks).collect(),
-        Selection::TraceTop => subspace::top(&traces, budget)?,
-        Selection::TraceBottom => subspace::bottom(&traces, budget)?,
-        Selection::Random => subspace::random(blocks, budget, &mut Rng::new(rules.seed))?,
-        Selection::QueryScore => match &queries {
+        Selection::TraceTop { budget } => subspace::top(&traces, budget)?,
+        Selection::TraceBottom { budget } => subspace::bottom(&traces, budget)?,
+        Selection::Random { budget, seed } => {
+            subspace::random(blocks, budget, &mut Rng::new(seed))?
+        }
+        Selection::QueryScore { budget } => match &queries {
             Some(scores) => subspace::top(scores, budget)?,
             None => return Err(Error::NoQuery { quantity: "selection by query score" }),
         },
-        Selection::QueryAware => {
-            let horizon = rules.selection_horizon;
-            subspace::greedy_correction(geometry, budget, rules.step_scale, horizon)?.blocks
+        Selection::QueryAware { budget, lookahead } => {
+            subspace::greedy_correction(geometry, budget, policy.step_scale, lookahead)?.blocks
         }
-        Selection::LeaveOneOut => subspace::greedy_left_out(geometry, budget, &steps)?.blocks,
-        Selection::Depth => subspace::last_layers(geometry, &steps)?.blocks,
+        Selection::Depth { averaging } => {
+            let Policy { step_scale, ref horizons, .. } = *policy;
+            let settings = DepthSettings { step_scale, horizons, averaging };
+            depth.insert(subspace::last_layers(geometry, &settings)?).blocks.clone()
+        }
     };
     let score = |(index, block): (usize, &Block)| BlockScore {
         name: block.name().to_owned(),
+        id: block.id(),
         trace: traces[index],
         query: queries.as_ref().map(|scores| scores[index]),
     };
     let scores = geometry.blocks().iter().enumerate().map(score).collect();
-    Ok(Which { rule: rules.select, budget, selected, blocks: scores })
+    let (rule, budget) = (policy.selection.name(), policy.selection.budget().unwrap_or(blocks));
+    Ok(Which { rule, budget, selected, blocks: scores, depth })
 }
 
 /// A prompt once its blocks are chosen.
 struct Prompt<'a> {
     geometry: &'a Geometry,
-    residuals: &'a [f64],
+    policy: &'a Policy,
     block: &'a Block,
     spectrum: &'a Spectrum,
     step: StepSize,
     signal: SignalFit,
 }
 
+/// What evidence says at every candidate; empty if there is nothing to correct.
+#[derive(Default)]
+struct Curves {
+    profiled: Vec<f64>,
+    plug_in: Vec<f64>,
+    posterior: Vec<f64>,
+}
+
 /// What a horizon rule found.
 struct Found {
-    update: Update,
+    plan: Plan,
+    when: When,
     horizon: u32,
     at_edge: bool,
     noise_variance: f64,
-    left_out_risk: Vec<f64>,
-    /// Over the candidates, if the rule averages by left-out errors.
+    /// The leave-one-out risk at every candidate, if the rule looks at it.
+    risks: Vec<f64>,
+    /// Over the candidates, if the rule averages by leave-one-out errors.
     weights: Vec<f64>,
     interval: Option<Interval>,
 }
 
-/// The update, the numbers behind it, the gate, and an interval for the query.
-type Chosen = (Update, HowFar, f64, Option<Interval>);
-
 impl Prompt<'_> {
-    /// Why no rule needs to be asked, if so.
-    fn nothing_to_do(&self) -> Option<Reason> {
-        if self.residuals.iter().all(|&residual| residual == 0.0) {
-            Some(Reason::NothingToCorrect)
-        } else if self.spectrum.largest() == 0.0 {
-            Some(Reason::NothingMoves)
-        } else {
-            None
+    /// Asks the policy's rule, unless there is nothing to ask.
+    fn choose_horizon(&self) -> Result<(Found, Curves), Error> {
+        if self.policy.horizon == HorizonRule::BayesGap {
+            self.coupling("the horizon rule bayes-gap")?;
         }
+        if self.residuals().iter().all(|&residual| residual == 0.0) {
+            return Ok((self.nothing(Reason::NothingToCorrect), Curves::default()));
+        }
+        let evidence = Evidence::of(self.spectrum, self.residuals(), self.step)?;
+        let candidates = &self.policy.horizons;
+        let mut curves = Curves {
+            profiled: evidence.curve(candidates, Noise::Profiled)?,
+            plug_in: evidence.curve(candidates, Noise::PlugIn)?,
+            posterior: Vec::new(),
+        };
+        let gibbs = self.gibbs_posterior(&curves)?;
+        curves.posterior = gibbs.weights().to_vec();
+        if self.spectrum.largest() == 0.0 {
+            return Ok((self.nothing(Reason::NothingChanges), curves));
+        }
+        let found = match self.policy.horizon {
+            HorizonRule::Fixed { steps } => Ok(self.fixed(steps)),
+            HorizonRule::Evidence => self.evidence(&evidence, &curves),
+            HorizonRule::EvidenceFixed => self.evidence_fixed(&evidence, &curves),
+            HorizonRule::Gibbs { .. } => self.gibbs(&evidence, &curves, &gibbs),
+            HorizonRule::BayesGap => self.bayes_gap(&evidence),
+            HorizonRule::LeaveOneOut { averaging, gate } => self.leave_one_out(averaging, gate),
+            HorizonRule::LeaveOneOutAverage { averaging, sharpness, leave_alone_odds } => {
+                self.leave_one_out_average(averaging, sharpness, leave_alone_odds)
+            }
+            HorizonRule::BayesFilter => self.bayes_filter(&evidence),
+        };
+        Ok((found?, curves))
+    }
+
+    /// No update, for a reason that needs no rule.
+    fn nothing(&self, reason: Reason) -> Found {
+        self.found(Plan::None, HorizonChoice { horizon: 0, index: 0, at_edge: false }, reason)
+    }
+
+    /// A number of steps that was given.
+    fn fixed(&self, steps: u32) -> Found {
+        let choice = HorizonChoice { horizon: steps, index: 0, at_edge: false };
+        self.found(self.steps(steps), choice, Reason::Given)
+    }
+
+    /// The best evidence, noise profiled out.
+    fn evidence(&self, evidence: &Evidence, curves: &Curves) -> Result<Found, Error> {
+        let choice = best_horizon(&self.policy.horizons, &curves.profiled)?;
+        let noise_variance = evidence.noise_variance(f64::from(choice.horizon))?;
+        let found = self.by_evidence(evidence, self.steps(choice.horizon), choice)?;
+        Ok(Found { noise_variance, ..found })
+    }
+
+    /// The best evidence, noise set to the mean squared residual.
+    fn evidence_fixed(&self, evidence: &Evidence, curves: &Curves) -> Result<Found, Error> {
+        let choice = best_horizon(&self.policy.horizons, &curves.plug_in)?;
+        self.by_evidence(evidence, self.steps(choice.horizon), choice)
+    }
+
+    /// An average over horizons under the Gibbs posterior.
+    fn gibbs(
+        &self,
+        evidence: &Evidence,
+        curves: &Curves,
+        posterior: &GibbsPosterior,
+    ) -> Result<Found, Error> {
+        let choice = best_horizon(&self.policy.horizons, &curves.profiled)?;
+        let plan = Plan::Average(posterior.average(self.step));
+        let found = self.by_evidence(evidence, plan, choice)?;
+        let weight = self.weight_on_steps(posterior.weights());
+        Ok(found.weighing(weight, Reason::EvidenceForUpdating, Reason::EvidenceAgainst))
+    }
+
+    /// The smallest plug-in Bayes gap at the query.
+    fn bayes_gap(&self, evidence: &Evidence) -> Result<Found, Error> {
+        let coupling = self.coupling("the horizon rule bayes-gap")?;
+        let candidates = &self.policy.horizons;
+        let (_, choice) =
+            self.signal.bayes_gap_horizon(self.spectrum, coupling, self.step, candidates)?;
+        let found = self.by_evidence(evidence, self.steps(choice.horizon), choice)?;
+        Ok(Found { noise_variance: self.signal.noise_variance, ..found })
+    }
+
+    /// The posterior mean under the fitted signal and noise.
+    fn bayes_filter(&self, evidence: &Evidence) -> Result<Found, Error> {
+        let plan = match self.signal.signal_variance {
+            0.0 => Plan::None,
+            _ => Plan::Posterior(self.benchmark()?),
+        };
+        let choice = HorizonChoice { horizon: 0, index: 0, at_edge: false };
+        let found = self.by_evidence(evidence, plan, choice)?;
+        Ok(Found { noise_variance: self.signal.noise_variance, ..found })
+    }
+
+    /// The smallest leave-one-out risk.
+    fn leave_one_out(&self, averaging: Averaging, gate: f64) -> Result<Found, Error> {
+        let errors = self.errors()?;
+        let choice = errors.choose(averaging, gate)?;
+        let mut weights = vec![0.0; self.policy.horizons.len()];
+        weights[choice.index] = 1.0;
+        let found = self.by_leave_one_out(&errors, &weights, averaging)?;
+        let plan = self.steps(choice.horizon);
+        let HorizonChoice { horizon, at_edge, .. } = choice;
+        Ok(Found { plan, horizon, at_edge, ..found })
+    }
+
+    /// An average over horizons, weighted by leave-one-out risk.
+    fn leave_one_out_average(
+        &self,
+        averaging: Averaging,
+        sharpness: f64,
+        leave_alone_odds: f64,
+    ) -> Result<Found, Error> {
+        let errors = self.errors()?;
+        let weights = errors.posterior(averaging, sharpness, leave_alone_odds)?;
+        let less: Vec<f64> = weights.iter().map(|weight| -weight).collect();
+        let HorizonChoice { horizon, at_edge, .. } =
+            best_horizon(&self.policy.horizons, &less)?;
+        let found = self.by_leave_one_out(&errors, &weights, averaging)?;
+        let plan = self.averaged(&weights)?;
+        Ok(Found { plan, horizon, at_edge, weights, ..found })
+    }
+
+    /// A plan with its reason, of which nothing else is known.
+    fn found(&self, plan: Plan, choice: HorizonChoice, reason: Reason) -> Found {
+        let adapt = plan != Plan::None;
+        let weight = f64::from(u8::from(adapt));
+        Found {
+            plan,
+            when: When { adapt, reason, weight, leave_one_out: None, evidence: None },
+            horizon: choice.horizon,
+            at_edge: choice.at_edge,
+            noise_variance: mean_square(self.residuals()),
+            risks: Vec::new(),
+            weights: Vec::new(),
+            interval: None,
+        }
+    }
+
+    /// A plan that evidence chose, with what it says of it.
+    fn by_evidence(
+        &self,
+        evidence: &Evidence,
+        plan: Plan,
+        choice: HorizonChoice,
+    ) -> Result<Found, Error> {
+        let benchmark = self.benchmark()?;
+        let benefit = match self.block.query() {
+            Some(query) => {
+                risk::query_benefit(self.spectrum, &query.coupling, &plan, &benchmark)?
+            }
+            None => risk::prompt_benefit(self.spectrum, &plan, &benchmark),
+        };
+        let gaps = EvidenceReasons {
+            gate: evidence.gate(),
+            gap_icl: benefit.gap_icl,
+            gap_adapted: benefit.gap_adapted,
+        };
+        let reason = match plan {
+            Plan::None => Reason::EvidenceAgainst,
+            _ => Reason::EvidenceForUpdating,
+        };
+        let mut found = self.found(plan, choice, reason);
+        found.when.evidence = Some(gaps);
+        Ok(found)
+    }
+
+    /// All that leave-one-out errors say of an average over the candidates, but the plan.
+    fn by_leave_one_out(
+        &self,
+        errors: &LeaveOneOut,
+        weights: &[f64],
+        averaging: Averaging,
+    ) -> Result<Found, Error> {
+        let (icl, adapted) = errors.before_and_after(self.geometry, weights, averaging)?;
+        let mut found = self.nothing(Reason::LeaveOneOutAgainst);
+        found.when.leave_one_out = Some(LeaveOneOutErrors { icl, adapted });
+        found.risks = errors.risk(averaging)?;
+        if self.block.query().is_some() {
+            let coverage = self.policy.coverage;
+            found.interval = Some(errors.interval_of_average(weights, coverage)?);
+        }
+        let weight = self.weight_on_steps(weights);
+        Ok(found.weighing(weight, Reason::LeaveOneOutForUpdating, Reason::LeaveOneOutAgainst))
+    }
+
+    fn residuals(&self) -> &[f64] {
+        self.geometry.residuals()
     }
 
     /// The fitted signal and noise, the noise kept over 0 so that every gap exists.
     fn benchmark(&self) -> Result<Benchmark, Error> {
-        self.signal.benchmark(self.residuals)
+        self.signal.benchmark(self.residuals())
     }
 
     fn coupling(&self, quantity: &'static str) -> Result<&[f64], Error> {
@@ -432,188 +364,73 @@ impl Prompt<'_> {
         Ok(&query.coupling)
     }
 
-    /// The update, the numbers behind it, the gate, and an interval for the query.
-    fn choose_horizon(&self, rules: &Rules) -> Result<Chosen, Error> {
-        if rules.horizon == HorizonRule::BayesGap {
-            self.coupling("the horizon rule bayes-gap")?;
-        }
-        let mut how_far = HowFar {
-            rule: rules.horizon,
-            horizon: 0,
-            at_edge: false,
-            step_size: self.step.get(),
-            noise_variance: mean_square(self.residuals),
-            degrees_of_freedom: 0.0,
-            evidence: Vec::new(),
-            evidence_fixed: Vec::new(),
-            posterior: Vec::new(),
-            left_out_risk: Vec::new(),
-            pac_bayes: None,
-        };
-        if self.nothing_to_do() == Some(Reason::NothingToCorrect) {
-            return Ok((Update::None, how_far, 0.0, None));
-        }
-        let evidence = Evidence::of(self.spectrum, self.residuals, self.step)?;
-        how_far.evidence = evidence.curve(&rules.horizons, Noise::Profiled)?;
-        how_far.evidence_fixed = evidence.curve(&rules.horizons, Noise::PlugIn)?;
-        let posterior = GibbsPosterior::new(
-            &rules.horizons,
-            &how_far.evidence,
-            self.residuals.len(),
-            rules.inverse_temperature,
-        )?;
-        how_far.posterior = posterior.weights().to_vec();
-        how_far.pac_bayes = self.guarantee(rules, &how_far)?;
-        if self.nothing_to_do().is_none() {
-            let found = self.follow(rules, &evidence, &how_far, &posterior)?;
-            how_far.horizon = found.horizon;
-            how_far.at_edge = found.at_edge;
-            how_far.noise_variance = found.noise_variance;
-            how_far.left_out_risk = found.left_out_risk;
-            if !found.weights.is_empty() {
-                how_far.posterior = found.weights;
-            }
-            how_far.degrees_of_freedom = found.update.degrees_of_freedom(self.spectrum);
-            return Ok((found.update, how_far, evidence.gate(), found.interval));
-        }
-        Ok((Update::None, how_far, evidence.gate(), None))
+    /// The leave-one-out errors of every candidate.
+    fn errors(&self) -> Result<LeaveOneOut, Error> {
+        LeaveOneOut::within(self.geometry, self.block, self.step, &self.policy.horizons)
     }
 
-    /// Asks the rule.
-    fn follow(
-        &self,
-        rules: &Rules,
-        evidence: &Evidence,
-        how_far: &HowFar,
-        posterior: &GibbsPosterior,
-    ) -> Result<Found, Error> {
-        let candidates = &rules.horizons;
-        let (mut left_out_risk, mut weights, mut interval) = (Vec::new(), Vec::new(), None);
-        let choice = match rules.horizon {
-            HorizonRule::Fixed(horizon) => HorizonChoice { horizon, index: 0, at_edge: false },
-            HorizonRule::Evidence | HorizonRule::Gibbs => {
-                best_horizon(candidates, &how_far.evidence)?
-            }
-            HorizonRule::EvidenceFixed => best_horizon(candidates, &how_far.evidence_fixed)?,
-            HorizonRule::BayesGap => {
-                let coupling = self.coupling("the horizon rule bayes-gap")?;
-                self.signal.bayes_gap_horizon(self.spectrum, coupling, self.step, candidates)?.1
-            }
-            HorizonRule::LeaveOneOut => {
-                let left_out =
-                    LeaveOneOut::within(self.geometry, self.block, self.step, candidates)?;
-                left_out_risk = left_out.risk(rules.leave_one_out)?;
-                let choice = left_out.choose(rules.leave_one_out, rules.leave_one_out_gate)?;
-                if self.block.query().is_some() {
-                    interval = Some(left_out.interval(choice.index, rules.coverage)?);
-                }
-                choice
-            }
-            HorizonRule::LeaveOneOutAverage => {
-                let left_out =
-                    LeaveOneOut::within(self.geometry, self.block, self.step, candidates)?;
-                left_out_risk = left_out.risk(rules.leave_one_out)?;
-                weights = left_out.posterior(
-                    rules.leave_one_out,
-                    rules.inverse_temperature,
-                    rules.leave_alone_odds,
-                )?;
-                if self.block.query().is_some() {
-                    interval = Some(left_out.interval_of_average(&weights, rules.coverage)?);
-                }
-                let less: Vec<f64> = weights.iter().map(|weight| -weight).collect();
-                best_horizon(candidates, &less)?
-            }
-            HorizonRule::BayesFilter => HorizonChoice { horizon: 0, index: 0, at_edge: false },
+    fn gibbs_posterior(&self, curves: &Curves) -> Result<GibbsPosterior, Error> {
+        let inverse_temperature = match self.policy.horizon {
+            HorizonRule::Gibbs { inverse_temperature } => inverse_temperature,
+            _ => 1.0,
         };
-        let update = match rules.horizon {
-            HorizonRule::Gibbs => Update::Average(posterior.average(self.step)),
-            HorizonRule::LeaveOneOutAverage => self.averaged(candidates, &weights)?,
-            HorizonRule::BayesFilter if self.signal.signal_variance == 0.0 => Update::None,
-            HorizonRule::BayesFilter => Update::Posterior(self.benchmark()?),
-            _ if choice.horizon == 0 => Update::None,
-            _ => Update::Steps(GradientDescent { step: self.step, horizon: choice.horizon }),
-        };
-        let noise_variance = match rules.horizon {
-            HorizonRule::Evidence => evidence.noise_variance(f64::from(choice.horizon))?,
-            HorizonRule::BayesGap | HorizonRule::BayesFilter => self.signal.noise_variance,
-            _ => mean_square(self.residuals),
-        };
-        let HorizonChoice { horizon, at_edge, .. } = choice;
-        Ok(Found { update, horizon, at_edge, noise_variance, left_out_risk, weights, interval })
+        let (horizons, n) = (&self.policy.horizons, self.residuals().len());
+        GibbsPosterior::new(horizons, &curves.profiled, n, inverse_temperature)
+    }
+
+    /// The weight on all steps together.
+    fn weight_on_steps(&self, weights: &[f64]) -> f64 {
+        let parts = weights.iter().zip(&self.policy.horizons);
+        parts.filter(|(_, horizon)| **horizon > 0).map(|(weight, _)| weight).sum()
+    }
+
+    fn steps(&self, horizon: u32) -> Plan {
+        match horizon {
+            0 => Plan::None,
+            _ => Plan::Steps(GradientDescent { step: self.step, horizon }),
+        }
     }
 
     /// The average over horizons, unless nearly all weight is on no step.
-    fn averaged(&self, horizons: &[u32], weights: &[f64]) -> Result<Update, Error> {
-        let parts =
-            || weights.iter().zip(horizons).map(|(&weight, &horizon)| (weight, horizon));
-        let moved: f64 =
-            parts().filter(|(_, horizon)| *horizon > 0).map(|(weight, _)| weight).sum();
-        if moved < LEAST_MOVED {
-            return Ok(Update::None);
+    fn averaged(&self, weights: &[f64]) -> Result<Plan, Error> {
+        if self.weight_on_steps(weights) < LEAST_WEIGHT {
+            return Ok(Plan::None);
         }
-        let filter = |(weight, horizon)| (weight, GradientDescent { step: self.step, horizon });
-        Ok(Update::AveragedSteps(Mixture::new(parts().map(filter).collect())?))
-    }
-
-    /// Thm. 7.2 for the horizon with the best evidence at fixed noise, where its covariance
-    /// exists as a number.
-    fn guarantee(&self, rules: &Rules, how_far: &HowFar) -> Result<Option<Bound>, Error> {
-        let benchmark = self.benchmark()?;
-        let best = best_horizon(&rules.horizons, &how_far.evidence_fixed)?;
-        // A bound needs the chosen horizon and the one that fluctuates most. Variances only fall
-        // along the steps here, so that this is the first; the others would be computed in vain.
-        let (first, last) = (rules.horizons[0], rules.horizons[rules.horizons.len() - 1]);
-        let other = if best.horizon == first { last } else { first };
-        let share = 1.0 / rules.horizons.len() as f64;
-        let (horizons, prior) = ([best.horizon, other], [share, 1.0 - share]);
-        let known = if first == last { 1 } else { 2 };
-        let noise_variance = mean_square(self.residuals);
-        let family =
-            EvidenceFamily::new(self.spectrum, self.step, noise_variance, &horizons[..known])?;
-        let reference = Reference::Benchmark {
-            signal_variance: benchmark.signal_variance(),
-            noise_variance: benchmark.noise_variance(),
+        let parts = weights.iter().zip(&self.policy.horizons);
+        let filter = |(&weight, &horizon): (&f64, &u32)| {
+            (weight, GradientDescent { step: self.step, horizon })
         };
-        let evidence = how_far.evidence_fixed[best.index];
-        let bound = PacBayes::new(&family, reference)?.with_prior(&prior[..known])?;
-        Ok(Some(bound.bound(best.horizon, evidence, rules.confidence)?))
-    }
-
-    /// The Bayes gaps without and with the update.
-    fn gaps(&self, update: &Update) -> Result<(f64, f64), Error> {
-        let benchmark = self.benchmark()?;
-        let benefit = match self.block.query() {
-            Some(query) => {
-                risk::query_benefit(self.spectrum, &query.coupling, update, &benchmark)?
-            }
-            None => risk::prompt_benefit(self.spectrum, update, &benchmark),
-        };
-        Ok((benefit.gap_icl, benefit.gap_adapted))
+        Ok(Plan::AveragedSteps(Mixture::new(parts.map(filter).collect())?))
     }
 
     /// The correction at the query and its error bars.
-    fn outlook(
-        &self,
-        update: &Update,
-        interval: Option<Interval>,
-    ) -> Result<Option<QueryOutlook>, Error> {
+    fn outlook(&self, found: &Found) -> Result<Option<QueryOutlook>, Error> {
         let Some(query) = self.block.query() else { return Ok(None) };
-        let benchmark = self.benchmark()?;
         let variance = risk::query_posterior_variance(
             self.spectrum,
             &query.coupling,
             query.variance,
-            &benchmark,
+            &self.benchmark()?,
         )?;
+        let coupling = &query.coupling;
         Ok(Some(QueryOutlook {
-            correction: update.query_correction(
+            correction: found.plan.query_correction(
                 self.spectrum,
-                &query.coupling,
-                self.residuals,
+                coupling,
+                self.residuals(),
             )?,
             standard_deviation: variance.sqrt(),
-            interval,
+            interval: found.interval,
         }))
+    }
+}
+
+impl Found {
+    /// The same with the weight on updating, and the reason that it is.
+    fn weighing(mut self, weight: f64, for_updating: Reason, against: Reason) -> Self {
+        self.when.adapt = weight >= 0.5;
+        self.when.weight = weight;
+        self.when.reason = if self.when.adapt { for_updating } else { against };
+        self
     }
 }

@@ -3,6 +3,8 @@
 //! Every variant carries the value that was found and the value that is allowed, so that a
 //! program can read them and a person can act on the message.
 
+use crate::field::Field;
+
 /// Everything that can go wrong in this crate.
 ///
 /// # Examples
@@ -140,18 +142,28 @@ pub enum Error {
         /// What needs the query.
         quantity: &'static str,
     },
-    /// Something that depends on the examples' labels was asked of a geometry that has residuals
-    /// alone.
-    #[error(
-        "{quantity} needs the labels of the examples, but residuals alone were given; add the \
-         answers to the geometry or choose another average of left-out errors"
-    )]
-    NoAnswers {
-        /// What needs the labels.
-        quantity: &'static str,
+    /// A field of a policy is not what it must be.
+    #[error("{field} is {found}; it must be {allowed}")]
+    Policy {
+        /// The field; every door has its own spelling for it.
+        field: Field,
+        /// What was found.
+        found: String,
+        /// What is allowed, in words.
+        allowed: String,
+    },
+    /// Text that is not a policy in JSON.
+    #[error("line {line}, column {column} of the policy: {problem}")]
+    PolicyJson {
+        /// The line, counted from 1.
+        line: usize,
+        /// The column, counted from 1.
+        column: usize,
+        /// What is wrong there.
+        problem: String,
     },
     /// A name that stands for no rule.
-    #[error("{found:?} is no {quantity}; use {allowed}")]
+    #[error("unknown {quantity} {found:?}: expected {allowed}")]
     UnknownName {
         /// What was to be named.
         quantity: &'static str,
@@ -186,6 +198,46 @@ pub enum Error {
         /// The relative residual that was asked for.
         tolerance: f64,
     },
+}
+
+impl Error {
+    /// The field of a policy that is wrong, if that is what is wrong.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::Policy;
+    ///
+    /// let refused = Policy { coverage: 2.0, ..Policy::default() }.check().unwrap_err();
+    /// assert_eq!(refused.field().map(|field| field.flag()).as_deref(), Some("--coverage"));
+    /// ```
+    #[must_use]
+    pub fn field(&self) -> Option<Field> {
+        match self {
+            Self::Policy { field, .. } => Some(*field),
+            _ => None,
+        }
+    }
+
+    /// The message with flags of the command line in place of the names of fields.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::Policy;
+    ///
+    /// let refused = Policy { coverage: 2.0, ..Policy::default() }.check().unwrap_err();
+    /// assert_eq!(refused.with_flags(), "--coverage is 2; it must be over 0 and under 1");
+    /// ```
+    #[must_use]
+    pub fn with_flags(&self) -> String {
+        match self {
+            Self::Policy { field, found, allowed } => {
+                format!("{} is {found}; it must be {allowed}", field.flag())
+            }
+            other => other.to_string(),
+        }
+    }
 }
 
 /// `Err(Error::NotFinite)` for the first entry that is NaN or infinite.

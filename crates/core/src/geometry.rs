@@ -4,10 +4,10 @@
 //! residuals and, per candidate [`Block`] of weights, its kernel, its coupling to the query and
 //! its query variance. All three add over blocks. Nothing here chooses.
 
+use crate::answers::Answers;
 use crate::error::{
     Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
-use crate::leave_one_out::Answers;
 use crate::linalg::{self, dot, squared_norm};
 use crate::matrix::{IntoMatrix, Matrix};
 
@@ -46,6 +46,8 @@ pub struct QueryCoupling {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     name: String,
+    id: Option<u64>,
+    layer: Option<usize>,
     kernel: Matrix,
     query: Option<QueryCoupling>,
     parameters: Option<usize>,
@@ -137,7 +139,8 @@ impl Block {
             return Err(Error::Empty { quantity: "kernel" });
         }
         check_size("kernel row", kernel.columns(), kernel.rows())?;
-        Ok(Self { name: name.into(), kernel, query: None, parameters: None })
+        let name = name.into();
+        Ok(Self { name, id: None, layer: None, kernel, query: None, parameters: None })
     }
 
     /// The same block with its coupling `k_x` to a query and the query variance `κ_x`.
@@ -174,6 +177,33 @@ impl Block {
         }
         self.query = Some(QueryCoupling { coupling, variance });
         Ok(self)
+    }
+
+    /// The same block in a layer, which the selection `depth` counts by.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::{Block, Error};
+    /// let block = Block::new("mlp-up.5", &[vec![1.0]])?.in_layer(5);
+    /// assert_eq!(block.layer(), Some(5));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_layer(mut self, layer: usize) -> Self {
+        self.layer = Some(layer);
+        self
+    }
+
+    /// The same block with a number by which its owner finds it again in a decision.
+    ///
+    /// # Examples
+    ///
+    /// See [`Block::id`].
+    #[must_use]
+    pub fn with_id(mut self, id: u64) -> Self {
+        self.id = Some(id);
+        self
     }
 
     /// The same block with its number of weights, for scores per weight.
@@ -354,9 +384,32 @@ impl Block {
         Self::from_features("intercept", Matrix::from_fn(examples, 1, |_, _| 1.0), Some(&[1.0]))
     }
 
-    /// The layer that the block's name tells: 5 in `value.5.3` and `mlp-up.5`.
-    pub(crate) fn layer(&self) -> Option<usize> {
-        self.name.split('.').nth(1)?.parse().ok()
+    /// The layer that the block belongs to, if it was [given](Block::in_layer).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::{Block, Error};
+    /// assert_eq!(Block::intercept(1)?.layer(), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn layer(&self) -> Option<usize> {
+        self.layer
+    }
+
+    /// The caller's own number for the block, if it was [given](Block::with_id).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::{Block, Error};
+    /// assert_eq!(Block::intercept(1)?.with_id(7).id(), Some(7));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> Option<u64> {
+        self.id
     }
 
     /// The block's name, such as `value.5.3`.
@@ -506,8 +559,7 @@ impl Geometry {
     /// # Examples
     ///
     /// ```
-    /// use fewstep_core::leave_one_out::Answers;
-    /// use fewstep_core::{Block, Error, Geometry};
+    /// use fewstep_core::{Answers, Block, Error, Geometry};
     ///
     /// let geometry = Geometry::new(vec![0.3], vec![Block::intercept(1)?])?;
     /// let answers = Answers::new(vec![1], &[0.7], [0.0, 1.0])?;
@@ -643,6 +695,8 @@ impl Geometry {
             let scaled = add(std::iter::once((variance, block)));
             blocks.push(Block {
                 name: block.name.clone(),
+                id: block.id,
+                layer: block.layer,
                 parameters: block.parameters,
                 ..scaled
             });
@@ -657,6 +711,8 @@ fn add<'a>(parts: impl Iterator<Item = (f64, &'a Block)>) -> Block {
     for (weight, block) in parts {
         let sum = sum.get_or_insert_with(|| Block {
             name: "sum".to_owned(),
+            id: None,
+            layer: None,
             kernel: Matrix::zeros(block.examples(), block.examples()),
             query: block.query.as_ref().map(|query| QueryCoupling {
                 coupling: vec![0.0; query.coupling.len()],

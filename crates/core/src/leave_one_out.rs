@@ -1,17 +1,15 @@
-//! How far to go, judged by prediction: the error of each horizon on examples it has not seen.
+//! How far to go, judged by prediction: the leave-one-out error of each horizon.
 //!
 //! Answers "how far" without a model of the residuals: drop one example, take the steps on the
 //! others, predict what was dropped. In: a kernel, residuals and candidate horizons. Out:
 //! [`LeaveOneOut`], with the risk of every candidate, the choice among them, and an interval
 //! for the query. It takes linear steps in prompt space; no model runs.
 
-mod answers;
+mod counting;
 mod intervals;
 mod paths;
 
-pub use answers::Answers;
-pub use intervals::Interval;
-
+use crate::answers::Answers;
 use crate::error::{
     Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
@@ -20,8 +18,10 @@ use crate::geometry::{Block, Geometry};
 use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
-use answers::Counting;
+use counting::Counting;
+use intervals::averaged;
 use paths::Paths;
+use serde::{Deserialize, Serialize};
 
 /// How the squared errors of the dropped examples are averaged to one risk.
 ///
@@ -38,10 +38,10 @@ use paths::Paths;
 /// assert_eq!(dropped.risk(Averaging::Plain)?, [26.25]);
 /// assert_eq!(dropped.risk(Averaging::Trimmed)?, [2.5]);
 /// assert_eq!(dropped.risk(Averaging::Median)?, [2.5]);
-/// assert_eq!(dropped.risk(Averaging::Balanced)?, [26.25_f64.sqrt() * 2.5_f64.sqrt()]);
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Averaging {
     /// The mean.
     Plain,
@@ -49,13 +49,12 @@ pub enum Averaging {
     Trimmed,
     /// The median.
     Median,
-    /// The geometric mean of the mean and the median: outliers count, but for less.
-    Balanced,
-    /// The square of a power mean of the errors, predictions cut to the range of the labels, as no
-    /// model leaves it. If the examples show at most three labels, these are classes: every label
+    /// The square of a power mean of the errors, predictions clamped to the range of the labels, as
+    /// no model leaves it. If the examples show at most three labels, these are classes: every label
     /// counts the same, however many examples have it, and the mean is that of fourth powers, as a
     /// confident mistake tells most. More are numbers: it is that of square roots, as the largest
-    /// errors are often those of a wrong label. Needs [`LeaveOneOut::with_answers`].
+    /// errors are often those of a wrong label. Without [`LeaveOneOut::with_answers`] labels are
+    /// taken for numbers of any size.
     ByLabel,
     /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
     /// a constant; the mean if no example is aligned with the query at all.
@@ -68,7 +67,6 @@ impl std::fmt::Display for Averaging {
             Self::Plain => "plain",
             Self::Trimmed => "trimmed",
             Self::Median => "median",
-            Self::Balanced => "balanced",
             Self::ByLabel => "by-label",
             Self::QueryWeighted => "query-weighted",
         })
@@ -230,8 +228,8 @@ impl LeaveOneOut {
         if candidates.is_empty() || errors.columns() == 0 {
             return Err(Error::Empty { quantity: "candidate horizons" });
         }
-        check_size("rows of left-out errors", errors.rows(), candidates.len())?;
-        check_finite("left-out errors", errors.values())?;
+        check_size("rows of leave-one-out errors", errors.rows(), candidates.len())?;
+        check_finite("leave-one-out errors", errors.values())?;
         Ok(Self { candidates: candidates.to_vec(), errors, query: None, answered: None })
     }
 
@@ -250,8 +248,8 @@ impl LeaveOneOut {
     /// # Examples
     ///
     /// ```
-    /// use fewstep_core::leave_one_out::{Answers, Averaging, LeaveOneOut};
-    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+    /// use fewstep_core::{Answers, Error, Matrix, Spectrum, StepSize};
     ///
     /// // Three copies of one example, predicted as ½, with the labels 1, 1 and 0. Many steps predict
     /// // ½ for the first two and 1 for the last; each label counts for half, and fourth powers are
@@ -276,7 +274,7 @@ impl LeaveOneOut {
             let predicted = residual - self.errors[(candidate, example)];
             residual - predicted.max(room.lower).min(room.upper)
         });
-        self.answered = Some(Answered { errors, counting: answers.counting() });
+        self.answered = Some(Answered { errors, counting: Counting::by_label(answers) });
         Ok(self)
     }
 
@@ -321,8 +319,7 @@ impl LeaveOneOut {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuery`] if weights by the query are asked for and no coupling was given,
-    /// [`Error::NoAnswers`] if the labels are to count and are not known.
+    /// [`Error::NoQuery`] if weights by the query are asked for and no coupling was given.
     ///
     /// # Examples
     ///
@@ -451,6 +448,30 @@ impl LeaveOneOut {
         Ok(weights.into_iter().map(|weight| weight / sum).collect())
     }
 
+    /// The risk without an update and with an average over the candidates, of the prompt that the
+    /// errors are those of.
+    pub(crate) fn before_and_after(
+        &self,
+        geometry: &Geometry,
+        weights: &[f64],
+        averaging: Averaging,
+    ) -> Result<(f64, f64), Error> {
+        let residuals = geometry.residuals();
+        let mut errors = averaged(&self.errors, weights);
+        if let (Averaging::ByLabel, Some(answers)) = (averaging, geometry.answers()) {
+            let known = residuals.iter().zip(answers.room());
+            for (error, (residual, room)) in errors.iter_mut().zip(known) {
+                *error = residual - (residual - *error).max(room.lower).min(room.upper);
+            }
+        }
+        let (_, counting) = self.counting(averaging)?;
+        let risk = |errors: &[f64]| {
+            let mut squares: Vec<f64> = errors.iter().map(|error| error * error).collect();
+            average(&mut squares, averaging, &counting)
+        };
+        Ok((risk(residuals), risk(&errors)))
+    }
+
     /// The errors that an average is taken of, and how each counts.
     fn counting(&self, averaging: Averaging) -> Result<(&Matrix, Counting), Error> {
         match averaging {
@@ -459,14 +480,12 @@ impl LeaveOneOut {
                 let query = self.query.as_ref().ok_or(Error::NoQuery { quantity })?;
                 Ok((&self.errors, Counting::squares(query.weights.clone())))
             }
-            Averaging::ByLabel => {
-                let quantity = "a risk by label";
-                let answered = self.answered.as_ref().ok_or(Error::NoAnswers { quantity })?;
-                Ok((&answered.errors, answered.counting.clone()))
-            }
-            _ => {
-                let n = self.errors.columns();
-                Ok((&self.errors, Counting::squares(vec![1.0 / n as f64; n])))
+            Averaging::ByLabel => Ok(match &self.answered {
+                Some(answered) => (&answered.errors, answered.counting.clone()),
+                None => (&self.errors, Counting::numbers(self.errors.columns())),
+            }),
+            Averaging::Plain | Averaging::Trimmed | Averaging::Median => {
+                Ok((&self.errors, Counting::plain(self.errors.columns())))
             }
         }
     }
@@ -509,14 +528,9 @@ fn average(squares: &mut [f64], averaging: Averaging, counting: &Counting) -> f6
             mean(&squares[1..n - 1])
         }
         Averaging::Plain | Averaging::Trimmed => mean(squares),
-        Averaging::Median | Averaging::Balanced => {
+        Averaging::Median => {
             squares.sort_by(f64::total_cmp);
-            let median = mean(&squares[(n - 1) / 2..=n / 2]);
-            match averaging {
-                // A product of the two could leave the range of numbers.
-                Averaging::Balanced => mean(squares).sqrt() * median.sqrt(),
-                _ => median,
-            }
+            mean(&squares[(n - 1) / 2..=n / 2])
         }
     }
 }

@@ -15,7 +15,7 @@
 //! # Three questions
 //!
 //! ```
-//! use fewstep_core::{Block, Error, Geometry, HorizonRule, Rules, Selection, decide};
+//! use fewstep_core::{Block, Error, Geometry, Policy, decide};
 //!
 //! // Two examples, two blocks. The gradient of each prediction with respect to a block's weights
 //! // is a row of features; the model is 0.9 too low on the first example, 0.1 on the second.
@@ -23,11 +23,10 @@
 //! let second = Block::from_features("value.5.1", &[vec![0.0], vec![1.0]], Some(&[0.1]))?;
 //! let geometry = Geometry::new(vec![0.9, 0.1], vec![first, second])?;
 //!
-//! let rules = Rules { horizon: HorizonRule::Evidence, select: Selection::All, ..Rules::default() };
-//! let decision = decide(&geometry, &rules)?;
+//! let decision = decide(&geometry, &Policy::paper())?;
 //!
 //! // When? The residual sits in the faster of the two modes, so evidence asks for steps.
-//! assert!(decision.when.adapt && decision.when.gate > 1.0);
+//! assert!(decision.when.adapt);
 //! // How far? As far as the list of candidates goes; a longer one might ask for more.
 //! assert_eq!((decision.how_far.horizon, decision.how_far.at_edge), (30, true));
 //! // Which directions? All blocks, as the rule says; the first one moves the query most.
@@ -55,12 +54,15 @@
 //! explain what a spectrum means for the horizon, and [`matfree`] does all of it for prompts too
 //! large for a matrix.
 
+mod answers;
 mod decide;
+mod decision;
 pub mod design;
 pub mod drift;
 mod error;
 mod estimate;
 pub mod evidence;
+mod field;
 mod filter;
 pub mod flow;
 mod geometry;
@@ -70,28 +72,35 @@ mod linalg;
 pub mod matfree;
 mod matrix;
 pub mod pac_bayes;
+mod policy;
 pub mod random;
 pub mod risk;
 mod rng;
-mod rules;
 pub mod signal;
 mod spectrum;
 pub mod subspace;
 
-pub use decide::{
-    BlockScore, Decision, HowFar, QueryOutlook, Reason, Update, When, Which, decide,
+pub use answers::{Answers, Interval};
+pub use decide::decide;
+pub use decision::{
+    BlockScore, Decision, EvidenceReasons, HowFar, LeaveOneOutErrors, Plan, QueryOutlook,
+    Reason, When, Which,
 };
 pub use error::Error;
 pub use estimate::Estimate;
 pub use evidence::{Evidence, HorizonChoice, Noise, best_horizon, evidence_curve};
+pub use field::Field;
 pub use filter::{
     BayesFilter, ExponentialTime, Filter, GradientDescent, GradientFlow, JamesStein, Mixture,
     NoUpdate, Projection,
 };
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
+pub use policy::{
+    Dynamics, HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, Overrides,
+    Policy, Selection, SelectionName,
+};
 pub use rng::Rng;
-pub use rules::{HorizonRule, Rules, Selection};
 pub use spectrum::{Spectrum, StepSize};
 
 /// The example in the project's README, compiled and run.

@@ -2,15 +2,15 @@
 //!
 //! Answers "which directions" (Sec. 8, App. H, App. I) for blocks that are updated as a whole. In:
 //! a [`Geometry`]. Out: a score per candidate block, or the chosen blocks by position. The exact
-//! theory, in which directions are free, is in [`design`](crate::design).
+//! theory, in which directions are free, is in the crate `fewstep-theory`.
 //!
 //! The paper has two rules named Query-Aware. Sec. 8.2 ranks blocks once by a quadratic form,
 //! [`query_scores`]; App. I, which the experiments use, adds one block at a time so that the
 //! predicted correction grows most, [`greedy_correction`]. They choose different blocks. Beyond the
-//! paper, [`greedy_left_out`] and [`last_layers`] ask which blocks predict examples that were left out.
+//! paper, [`last_layers`] asks the number of last layers that predicts held-out examples best.
 
+mod depth;
 mod greedy;
-mod left_out;
 
 use crate::error::{Error, check_finite, check_positive, check_size};
 use crate::geometry::{Geometry, QueryCoupling};
@@ -19,8 +19,8 @@ use crate::matrix::Matrix;
 use crate::rng::Rng;
 use crate::spectrum::Spectrum;
 
+pub use depth::{DepthChoice, DepthSettings, last_layers};
 pub use greedy::{GreedyChoice, greedy_correction};
-pub use left_out::{DepthChoice, LeftOut, LeftOutChoice, greedy_left_out, last_layers};
 
 /// How much the prompt tells about each block's weights, whatever the query.
 ///

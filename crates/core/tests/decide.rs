@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 #![allow(clippy::float_cmp, reason = "the same computation must give the same bits")]
 
-use fewstep_core::leave_one_out::{Answers, Averaging, LeaveOneOut};
-use fewstep_core::pac_bayes::{EvidenceFamily, PacBayes, Reference};
+use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
 use fewstep_core::{
-    Block, Decision, Error, Evidence, Filter, Geometry, GradientDescent, HorizonRule, Matrix,
-    Reason, Rng, Rules, Selection, Spectrum, StepSize, Update, best_horizon, decide,
+    Answers, Block, Decision, Error, Evidence, Field, Filter, Geometry, GradientDescent,
+    HorizonName, HorizonRule, Matrix, Plan, Policy, Reason, Rng, Selection, SelectionName,
+    Spectrum, StepSize, decide,
 };
 
 fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
@@ -30,61 +30,61 @@ fn geometry(seed: u64, noise: f64, with_query: bool) -> Geometry {
             }
             let query = normals(&mut rng, width);
             let query = with_query.then_some(query.as_slice());
-            Block::from_features(format!("value.{}.{}", head / 4, head % 4), &rows, query)
+            Block::from_features(format!("head {head}"), &rows, query)
                 .unwrap()
+                .in_layer(head / 4)
+                .with_id(100 + head as u64)
         })
         .collect();
     Geometry::new(residuals, blocks).unwrap()
 }
 
-const HORIZON_RULES: [HorizonRule; 8] = [
-    HorizonRule::Fixed(8),
-    HorizonRule::Evidence,
-    HorizonRule::EvidenceFixed,
-    HorizonRule::Gibbs,
-    HorizonRule::BayesGap,
-    HorizonRule::LeaveOneOut,
-    HorizonRule::LeaveOneOutAverage,
-    HorizonRule::BayesFilter,
-];
+/// The paper's policy with another horizon rule.
+fn by(name: HorizonName) -> Policy {
+    Policy { horizon: HorizonRule::of_name(name), ..Policy::paper() }
+}
 
-const SELECTIONS: [Selection; 8] = [
-    Selection::All,
-    Selection::QueryAware,
-    Selection::QueryScore,
-    Selection::TraceTop,
-    Selection::TraceBottom,
-    Selection::Random,
-    Selection::LeaveOneOut,
-    Selection::Depth,
-];
+/// Every horizon rule, with its own parameters.
+fn horizon_rules() -> impl Iterator<Item = HorizonRule> {
+    [HorizonName::Fixed(8)].into_iter().chain(HorizonName::ALL).map(HorizonRule::of_name)
+}
+
+/// Every selection, with a budget where it takes one.
+fn selections(budget: usize) -> impl Iterator<Item = Selection> {
+    let selection = move |name| Selection::of_name(name, Some(budget)).unwrap();
+    SelectionName::ALL.into_iter().map(selection)
+}
+
+/// The weight on leaving the model alone, for the average by leave-one-out errors.
+fn averaged(leave_alone_odds: f64) -> HorizonRule {
+    let (averaging, sharpness) = (Averaging::Trimmed, 1.0);
+    HorizonRule::LeaveOneOutAverage { averaging, sharpness, leave_alone_odds }
+}
 
 /// Every pair of rules gives a complete decision whose correction is that of its own update.
 #[test]
 fn every_rule_decides() {
     let geometry = geometry(1, 0.3, true);
-    for horizon in HORIZON_RULES {
-        for selection in SELECTIONS {
-            let without = [Selection::All, Selection::Depth].contains(&selection);
-            let budget = (!without).then_some(5);
-            let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
-            let decision = decide(&geometry, &rules).unwrap();
-            let expected = if budget.is_some() { 5 } else { 12 };
+    for horizon in horizon_rules() {
+        for selection in selections(5) {
+            let policy = Policy { horizon, selection, ..Policy::paper() };
+            let decision = decide(&geometry, &policy).unwrap();
+            assert_eq!(decision.policy, policy);
+            let expected = selection.budget().unwrap_or(12);
             assert_eq!(decision.which.budget, expected);
-            match selection {
-                // It stops when no block helps any more; the third is the one that explains.
-                Selection::LeaveOneOut => {
-                    assert!(decision.which.selected.len() <= 5);
-                    assert_eq!(decision.which.selected[0], 3);
-                }
+            if let Selection::Depth { .. } = selection {
                 // The last layers, as many as help.
-                Selection::Depth => {
-                    let layers = decision.which.selected.len().div_ceil(4).max(1);
-                    let last: Vec<usize> = (12 - 4 * layers..12).collect();
-                    assert_eq!(decision.which.selected, last);
-                }
-                _ => assert_eq!(decision.which.selected.len(), expected),
+                let depth = decision.which.depth.as_ref().unwrap();
+                let layers = decision.which.selected.len().div_ceil(4).max(1);
+                let last: Vec<usize> = (12 - 4 * layers..12).collect();
+                assert_eq!((&decision.which.selected, &depth.blocks), (&last, &last));
+                assert_eq!(depth.layers, [1, 2, 3]);
+            } else {
+                assert_eq!(decision.which.selected.len(), expected);
+                assert_eq!(decision.which.depth, None);
             }
+            let ids = decision.which.blocks.iter().map(|block| block.id);
+            assert!(ids.eq((100..112).map(Some)));
             assert_eq!(decision.which.blocks.len(), 12);
             assert_eq!(decision.how_far.evidence.len(), 31);
             assert_eq!(decision.how_far.evidence_fixed.len(), 31);
@@ -95,13 +95,40 @@ fn every_rule_decides() {
             let spectrum = Spectrum::of(block.kernel()).unwrap();
             let query = block.query().unwrap();
             let correction = decision
-                .update
+                .plan
                 .query_correction(&spectrum, &query.coupling, geometry.residuals())
                 .unwrap();
             assert_eq!(decision.query.unwrap().correction, correction);
             assert_eq!(decision.how_far.step_size, 0.1 / spectrum.largest());
-            assert_eq!(decision.when.adapt, decision.update != Update::None);
+            reasons_are_those_of_the_rule(&decision, horizon);
         }
+    }
+}
+
+/// Leave-one-out errors appear under the rules that look at them, evidence under those that look
+/// at it, and the weight says whether to adapt.
+fn reasons_are_those_of_the_rule(decision: &Decision, horizon: HorizonRule) {
+    let when = decision.when;
+    assert_eq!(when.adapt, when.weight >= 0.5);
+    assert_eq!(when.leave_one_out.is_some(), horizon.averaging().is_some());
+    let given = matches!(horizon, HorizonRule::Fixed { .. });
+    assert_eq!(when.evidence.is_some(), !given && horizon.averaging().is_none());
+    let expected = match (given, horizon.averaging(), when.adapt) {
+        (true, ..) => Reason::Given,
+        (_, Some(_), true) => Reason::LeaveOneOutForUpdating,
+        (_, Some(_), false) => Reason::LeaveOneOutAgainst,
+        (_, None, true) => Reason::EvidenceForUpdating,
+        (_, None, false) => Reason::EvidenceAgainst,
+    };
+    assert_eq!(when.reason, expected);
+    let averages =
+        matches!(horizon, HorizonRule::Gibbs { .. } | HorizonRule::LeaveOneOutAverage { .. });
+    if averages {
+        let weight = 1.0 - decision.how_far.posterior[0];
+        assert!((when.weight - weight).abs() < 31.0 * f64::EPSILON);
+    } else {
+        assert_eq!(when.adapt, decision.plan != Plan::None);
+        assert_eq!(when.weight, f64::from(u8::from(when.adapt)));
     }
 }
 
@@ -111,8 +138,7 @@ fn every_rule_decides() {
 fn horizons_minimise_their_criterion() {
     for seed in 0..20 {
         let geometry = geometry(seed, 1.0, true);
-        let decide =
-            |horizon| decide(&geometry, &Rules { horizon, ..Rules::default() }).unwrap();
+        let decide = |name| decide(&geometry, &by(name)).unwrap();
         let total = geometry.total();
         let curve = |decision: &Decision| -> (Vec<f64>, Vec<f64>) {
             let spectrum = Spectrum::of(total.kernel()).unwrap();
@@ -140,112 +166,139 @@ fn horizons_minimise_their_criterion() {
                 .min_by(|&a, &b| curve[a as usize].total_cmp(&curve[b as usize]))
                 .unwrap()
         };
-        let decision = decide(HorizonRule::Evidence);
+        let decision = decide(HorizonName::Evidence);
         let (profiled, fixed) = curve(&decision);
         assert_eq!(decision.how_far.horizon, best(&profiled));
-        assert_eq!(decide(HorizonRule::EvidenceFixed).how_far.horizon, best(&fixed));
+        assert_eq!(decide(HorizonName::EvidenceFixed).how_far.horizon, best(&fixed));
         // The continuous optimum is positive iff the gate is over 1, and the grid contains 0 and 1.
         if decision.how_far.horizon > 0 {
-            assert!(decision.when.gate > 1.0);
+            assert!(decision.when.evidence.unwrap().gate > 1.0);
         }
     }
 }
 
-/// The average by left-out errors moves the query by the weighted mean of what its horizons do; odds
-/// that leave next to nothing for steps leave the model alone.
+/// The average by leave-one-out errors corrects the query by the weighted mean of its horizons'
+/// corrections; odds that leave next to nothing for steps leave the model alone.
 #[test]
-fn averages_by_left_out_errors_are_averages() {
+fn averages_by_leave_one_out_errors_are_averages() {
     let geometry = geometry(2, 0.3, true);
-    let by = |horizon, odds| {
-        let rules = Rules { horizon, leave_alone_odds: odds, ..Rules::default() };
-        decide(&geometry, &rules).unwrap()
-    };
-    let average = by(HorizonRule::LeaveOneOutAverage, 5.0);
-    let moved = |decision: &Decision| decision.query.unwrap().correction;
+    let by = |horizon| decide(&geometry, &Policy { horizon, ..Policy::paper() }).unwrap();
+    let average = by(averaged(5.0));
+    let correction = |decision: &Decision| decision.query.unwrap().correction;
     let expected: f64 = (0..=30)
-        .map(|horizon| moved(&by(HorizonRule::Fixed(horizon), 5.0)))
+        .map(|steps| correction(&by(HorizonRule::Fixed { steps })))
         .zip(&average.how_far.posterior)
         .map(|(correction, weight)| weight * correction)
         .sum();
-    assert!((moved(&average) - expected).abs() < 1e-12 * expected.abs());
-    assert!(average.when.adapt && average.how_far.left_out_risk.len() == 31);
+    assert!((correction(&average) - expected).abs() < 1e-12 * expected.abs());
+    assert!(average.plan != Plan::None && average.how_far.leave_one_out.len() == 31);
     // Its interval is that of the average; the wider the more often it is to hold the answer.
     let prompt = &average.block;
     let step = StepSize::new(average.how_far.step_size, &average.spectrum).unwrap();
     let horizons: Vec<u32> = (0..=30).collect();
     let coupling = Some(&prompt.query().unwrap().coupling[..]);
     let residuals = geometry.residuals();
-    let left_out =
+    let dropped =
         LeaveOneOut::of(prompt.kernel(), residuals, step, &horizons, coupling).unwrap();
-    let expected = left_out.interval_of_average(&average.how_far.posterior, 0.8).unwrap();
+    let expected = dropped.interval_of_average(&average.how_far.posterior, 0.8).unwrap();
     assert_eq!(average.query.unwrap().interval, Some(expected));
-    assert_eq!(by(HorizonRule::Evidence, 5.0).query.unwrap().interval, None);
-    let share = |decision: &Decision| 1.0 - decision.how_far.posterior[0];
-    let never = by(HorizonRule::LeaveOneOutAverage, 1e12);
-    assert!(share(&never) < 0.01 && never.update == Update::None);
-    assert_eq!(never.when.reason, Reason::RuleAdvisesAgainst);
+    assert_eq!(by(HorizonRule::Evidence).query.unwrap().interval, None);
+    let never = by(averaged(1e12));
+    assert!(never.when.weight < 0.01 && never.plan == Plan::None);
+    assert_eq!(never.when.reason, Reason::LeaveOneOutAgainst);
+}
+
+/// With more weight on leaving the model alone than on updating it the answer to "when" is no; the
+/// prediction is the average all the same.
+#[test]
+fn more_weight_on_leaving_alone_is_a_no() {
+    let geometry = geometry(2, 0.3, true);
+    let by = |odds| {
+        let horizon = averaged(odds);
+        decide(&geometry, &Policy { horizon, ..Policy::paper() }).unwrap()
+    };
+    // The odds at which both are equally likely, from the weights at odds of 1.
+    let even = by(1.0);
+    let tie = even.when.weight / (1.0 - even.when.weight);
+    let (less, more) = (by(0.5 * tie), by(2.0 * tie));
+    assert!(less.when.adapt && (less.when.weight - 2.0 / 3.0).abs() < 1e-9);
+    assert!(!more.when.adapt && (more.when.weight - 1.0 / 3.0).abs() < 1e-9);
+    assert_eq!(more.when.reason, Reason::LeaveOneOutAgainst);
+    assert!(more.plan != Plan::None && more.query.unwrap().correction != 0.0);
+}
+
+/// Leave-one-out errors before and after are those of refitting without each example, by steps
+/// taken literally and averaged as the decision says.
+#[test]
+fn reasons_by_leave_one_out_are_the_literal_errors() {
+    for seed in 0..10 {
+        let bare = geometry(seed, 0.3, true);
+        let labels = (0..10).map(|example| example % 5).collect();
+        // Room of 2 in both directions, which clamps some predictions.
+        let answers = Answers::new(labels, &[0.0; 10], [-2.0, 2.0]).unwrap();
+        let answered = bare.clone().with_answers(answers).unwrap();
+        for (geometry, room) in [(&bare, f64::INFINITY), (&answered, 2.0)] {
+            let policy = Policy { selection: Selection::All, ..Policy::default() };
+            let decision = decide(geometry, &policy).unwrap();
+            let (kernel, residuals) = (decision.block.kernel(), geometry.residuals());
+            let after: Vec<f64> = (0..10)
+                .map(|left_out| {
+                    let predicted: f64 = policy
+                        .horizons
+                        .iter()
+                        .zip(&decision.how_far.posterior)
+                        .map(|(&steps, weight)| {
+                            let mut fit = vec![0.0; 10];
+                            for _ in 0..steps {
+                                let pull: Vec<f64> = (0..10)
+                                    .map(|j| {
+                                        if j == left_out { 0.0 } else { residuals[j] - fit[j] }
+                                    })
+                                    .collect();
+                                for (i, fit) in fit.iter_mut().enumerate() {
+                                    let change: f64 =
+                                        (0..10).map(|j| kernel[(i, j)] * pull[j]).sum();
+                                    *fit += decision.how_far.step_size * change;
+                                }
+                            }
+                            weight * fit[left_out]
+                        })
+                        .sum();
+                    residuals[left_out] - predicted.clamp(-room, room)
+                })
+                .collect();
+            // Five labels, or none that are known: square roots of the errors are averaged.
+            let risk = |errors: &[f64]| {
+                (errors.iter().map(|error| error.abs().sqrt()).sum::<f64>() / 10.0).powi(4)
+            };
+            let found = decision.when.leave_one_out.unwrap();
+            let (icl, adapted) = (risk(residuals), risk(&after));
+            assert!((found.icl - icl).abs() < 1e-12 * icl, "seed {seed}");
+            assert!((found.adapted - adapted).abs() < 1e-9 * icl, "seed {seed}");
+        }
+    }
 }
 
 /// The interval of a single horizon is that of the chosen one, not of the first.
 #[test]
 fn intervals_belong_to_the_chosen_horizon() {
-    let horizon = HorizonRule::LeaveOneOut;
-    let rules = Rules { horizon, select: Selection::LeaveOneOut, ..Rules::default() };
-    let asked = |seed| decide(&geometry(seed, 0.01, true), &rules).unwrap();
-    let moved = (0..20).find(|&seed| asked(seed).how_far.horizon > 0).unwrap();
+    // Block 3 alone explains the residuals.
+    let asked = |seed| {
+        let all = geometry(seed, 0.01, true);
+        let geometry = Geometry::new(all.residuals().to_vec(), vec![all.blocks()[3].clone()]);
+        decide(&geometry.unwrap(), &by(HorizonName::LeaveOneOut)).unwrap()
+    };
+    let chosen = (0..20).find(|&seed| asked(seed).how_far.horizon > 0).unwrap();
     let (decision, residuals) =
-        (asked(moved), geometry(moved, 0.01, true).residuals().to_vec());
+        (asked(chosen), geometry(chosen, 0.01, true).residuals().to_vec());
     let step = StepSize::new(decision.how_far.step_size, &decision.spectrum).unwrap();
     let coupling = Some(&decision.block.query().unwrap().coupling[..]);
     let chosen = [0, decision.how_far.horizon];
     let kernel = decision.block.kernel();
-    let left_out = LeaveOneOut::of(kernel, &residuals, step, &chosen, coupling).unwrap();
-    let [none, steps] = [0, 1].map(|index| left_out.interval(index, 0.8).unwrap());
+    let dropped = LeaveOneOut::of(kernel, &residuals, step, &chosen, coupling).unwrap();
+    let [none, steps] = [0, 1].map(|index| dropped.interval(index, 0.8).unwrap());
     assert_eq!(decision.query.unwrap().interval, Some(steps));
     assert_ne!(none, steps);
-}
-
-/// The bound of the report is the evidence of the best horizon plus its slack.
-#[test]
-fn bound_is_evidence_plus_slack() {
-    let decision = decide(&geometry(2, 0.5, true), &Rules::default()).unwrap();
-    let bound = decision.how_far.pac_bayes.unwrap();
-    let least = decision.how_far.evidence_fixed.iter().copied().fold(f64::INFINITY, f64::min);
-    assert!(
-        (bound.bound - least - bound.slack).abs() <= 4.0 * f64::EPSILON * bound.bound.abs()
-    );
-    assert!(bound.slack > 0.0);
-    assert_eq!(bound.confidence, 0.95);
-}
-
-/// Its slack is that of the whole family of candidates, whichever of them is chosen.
-#[test]
-fn bound_is_that_of_all_candidates() {
-    let geometry = geometry(2, 0.5, true);
-    for horizons in [(0..=30).collect(), vec![3, 5, 40], vec![7], vec![0, 100]] {
-        let rules = Rules { horizons: horizons.clone(), ..Rules::default() };
-        let decision = decide(&geometry, &rules).unwrap();
-        let step = StepSize::new(decision.how_far.step_size, &decision.spectrum).unwrap();
-        let residuals = geometry.residuals();
-        let square: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        let variance = square / residuals.len() as f64;
-        let family =
-            EvidenceFamily::new(&decision.spectrum, step, variance, &horizons).unwrap();
-        let reference = Reference::Benchmark {
-            signal_variance: decision.signal.signal_variance,
-            noise_variance: decision.signal.noise_variance,
-        };
-        let all = PacBayes::new(&family, reference).unwrap();
-        let best = best_horizon(&horizons, &decision.how_far.evidence_fixed).unwrap();
-        let evidence = decision.how_far.evidence_fixed[best.index];
-        let (found, expected) = (
-            decision.how_far.pac_bayes.unwrap(),
-            all.bound(best.horizon, evidence, 0.95).unwrap(),
-        );
-        let apart = (found.slack - expected.slack).abs() / expected.slack;
-        assert!(apart < 1e-14, "{horizons:?}: {apart:e}");
-        assert!((found.bound - expected.bound).abs() < 1e-14 * expected.bound.abs());
-    }
 }
 
 /// The filter that gaps are measured against is the one that `bayes-filter` carries out: its ratio is
@@ -253,18 +306,19 @@ fn bound_is_that_of_all_candidates() {
 /// square where there is none.
 #[test]
 fn the_fitted_filter_is_the_one_that_is_carried_out() {
-    let rules = Rules { horizon: HorizonRule::BayesFilter, ..Rules::default() };
+    let policy = by(HorizonName::BayesFilter);
     let mut edges = [0; 2];
     for (seed, noise) in (0..20).map(|seed| (seed, if seed % 2 == 0 { 0.5 } else { 0.0 })) {
         // One block of rank four: without noise it explains the residuals entirely.
         let all = geometry(seed, noise, true);
         let block = all.blocks()[3].clone();
         let geometry = Geometry::new(all.residuals().to_vec(), vec![block]).unwrap();
-        let (residuals, decision) = (geometry.residuals(), decide(&geometry, &rules).unwrap());
+        let (residuals, decision) = (geometry.residuals(), decide(&geometry, &policy).unwrap());
         let fitted = decision.signal.benchmark(residuals).unwrap();
-        assert_eq!(decision.update, Update::Posterior(fitted), "seed {seed}");
-        let (left, mean) = (decision.when.gap_adapted, residuals.iter().map(|r| r * r));
-        assert!(left <= 1e-20 * decision.when.gap_icl, "seed {seed}: {left}");
+        assert_eq!(decision.plan, Plan::Posterior(fitted), "seed {seed}");
+        let gaps = decision.when.evidence.unwrap();
+        let (left, mean) = (gaps.gap_adapted, residuals.iter().map(|r| r * r));
+        assert!(left <= 1e-20 * gaps.gap_icl, "seed {seed}: {left}");
         let least = 1e-8 * mean.sum::<f64>() / residuals.len() as f64;
         let silent = decision.signal.noise_variance < least;
         if silent {
@@ -282,7 +336,7 @@ fn the_fitted_filter_is_the_one_that_is_carried_out() {
     assert!(edges.iter().all(|&count| count > 0), "{edges:?}");
 }
 
-/// Perfect predictions and weights that move nothing are left alone, with the reason, under
+/// Perfect predictions and weights that change nothing are left alone, with the reason, under
 /// every rule.
 #[test]
 fn nothing_to_do_is_no_error() {
@@ -297,21 +351,19 @@ fn nothing_to_do_is_no_error() {
         })
         .collect();
     let frozen = Geometry::new(geometry.residuals().to_vec(), frozen).unwrap();
-    for horizon in HORIZON_RULES {
-        for selection in SELECTIONS {
-            let budget = (selection != Selection::All).then_some(2);
-            let rules = Rules { horizon, select: selection, budget, ..Rules::default() };
+    for horizon in horizon_rules() {
+        for selection in selections(2) {
+            let policy = Policy { horizon, selection, ..Policy::paper() };
             for (geometry, reason) in
-                [(&silent, Reason::NothingToCorrect), (&frozen, Reason::NothingMoves)]
+                [(&silent, Reason::NothingToCorrect), (&frozen, Reason::NothingChanges)]
             {
-                let decision = decide(geometry, &rules).unwrap();
-                assert!(!decision.when.adapt);
+                let decision = decide(geometry, &policy).unwrap();
+                assert!(!decision.when.adapt && decision.when.weight == 0.0);
                 assert_eq!(decision.when.reason, reason);
-                assert_eq!(decision.update, Update::None);
+                assert_eq!((decision.when.leave_one_out, decision.when.evidence), (None, None));
+                assert_eq!(decision.plan, Plan::None);
                 assert_eq!(decision.how_far.horizon, 0);
                 assert_eq!(decision.query.unwrap().correction, 0.0);
-                assert_eq!(decision.when.gap_icl, decision.when.gap_adapted);
-                assert!(decision.when.gate == 0.0 && decision.when.gap_icl.is_finite());
             }
         }
     }
@@ -321,56 +373,52 @@ fn nothing_to_do_is_no_error() {
 #[test]
 fn rules_that_need_a_query_say_so() {
     let geometry = geometry(4, 0.3, false);
-    for horizon in HORIZON_RULES {
-        let outcome = decide(&geometry, &Rules { horizon, ..Rules::default() });
+    for horizon in horizon_rules() {
+        let outcome = decide(&geometry, &Policy { horizon, ..Policy::paper() });
         match horizon {
             HorizonRule::BayesGap => assert!(matches!(outcome, Err(Error::NoQuery { .. }))),
             _ => assert!(outcome.unwrap().query.is_none()),
         }
     }
-    for selection in SELECTIONS {
-        let rules = Rules { select: selection, budget: Some(2), ..Rules::default() };
-        let needs = matches!(selection, Selection::QueryAware | Selection::QueryScore);
-        assert_eq!(matches!(decide(&geometry, &rules), Err(Error::NoQuery { .. })), needs);
+    for selection in selections(2) {
+        let policy = Policy { selection, ..Policy::paper() };
+        let needs =
+            matches!(selection, Selection::QueryAware { .. } | Selection::QueryScore { .. });
+        assert_eq!(matches!(decide(&geometry, &policy), Err(Error::NoQuery { .. })), needs);
     }
-    let rules = Rules {
-        horizon: HorizonRule::LeaveOneOut,
-        leave_one_out: Averaging::QueryWeighted,
-        ..Rules::default()
-    };
-    assert!(matches!(decide(&geometry, &rules), Err(Error::NoQuery { .. })));
+    let horizon = HorizonRule::LeaveOneOut { averaging: Averaging::QueryWeighted, gate: 0.0 };
+    let policy = Policy { horizon, ..Policy::paper() };
+    assert!(matches!(decide(&geometry, &policy), Err(Error::NoQuery { .. })));
 }
 
-/// A rule that counts by label needs the answers, and looks at them: for the number of steps and for
-/// the blocks.
+/// Rules that count by label look at the answers where they are known, for the number of steps
+/// and for the blocks, and take labels for numbers where they are not.
 #[test]
 fn rules_by_label_look_at_the_answers() {
     let geometry = geometry(4, 0.3, true);
-    let by_label = |horizon, select, geometry: &Geometry| {
-        let leave_one_out = Averaging::ByLabel;
-        decide(geometry, &Rules { horizon, select, leave_one_out, ..Rules::default() })
-    };
+    let averaging = Averaging::ByLabel;
     let cases = [
-        (HorizonRule::LeaveOneOut, Selection::All),
-        (HorizonRule::LeaveOneOutAverage, Selection::All),
-        (HorizonRule::Fixed(3), Selection::LeaveOneOut),
+        by(HorizonName::LeaveOneOutAverage),
+        Policy {
+            horizon: HorizonRule::LeaveOneOut { averaging, gate: 0.0 },
+            ..Policy::paper()
+        },
+        Policy { selection: Selection::Depth { averaging }, ..by(HorizonName::Fixed(3)) },
+        Policy::default(),
     ];
     let n = geometry.examples();
     let answers = |labels| Answers::new(labels, &vec![0.5; n], [0.0, 1.0]).unwrap();
-    for (horizon, select) in cases {
-        let refused = by_label(horizon, select, &geometry);
-        assert!(matches!(refused, Err(Error::NoAnswers { .. })));
+    for policy in cases {
+        assert!(decide(&geometry, &policy).is_ok());
         let answered = geometry.clone().with_answers(answers(vec![0; n])).unwrap();
-        assert!(by_label(horizon, select, &answered).is_ok());
+        assert!(decide(&answered, &policy).is_ok());
         let same = answered.precondition(&vec![1.0; geometry.blocks().len()]).unwrap();
         assert_eq!(same.answers(), answered.answers());
     }
     let risk = |labels| {
         let answered = geometry.clone().with_answers(answers(labels)).unwrap();
-        by_label(HorizonRule::LeaveOneOutAverage, Selection::All, &answered)
-            .unwrap()
-            .how_far
-            .left_out_risk
+        let policy = by(HorizonName::LeaveOneOutAverage);
+        decide(&answered, &policy).unwrap().how_far.leave_one_out
     };
     let alone = (0..n).map(|example| usize::from(example == 0)).collect();
     assert_ne!(risk(vec![0; n]), risk(alone));
@@ -379,75 +427,86 @@ fn rules_by_label_look_at_the_answers() {
     assert_eq!(geometry.with_answers(short), Err(refused));
 }
 
-/// Rules out of range are refused with what was found and what is allowed.
+/// A depth is counted in layers that blocks are said to be in, whatever their names: without any
+/// there is one set.
 #[test]
-fn bad_rules_are_refused() {
+fn depth_counts_the_layers_of_blocks() {
+    let known = geometry(6, 0.3, true);
+    let unknown: Vec<Block> = (0..12)
+        .map(|head| {
+            let QueryParts { coupling, variance } = query_parts(&known.blocks()[head]);
+            let kernel = known.blocks()[head].kernel().clone();
+            let block = Block::new(format!("value.{}.{}", head / 4, head % 4), kernel).unwrap();
+            block.with_query(coupling, variance).unwrap()
+        })
+        .collect();
+    let unknown = Geometry::new(known.residuals().to_vec(), unknown).unwrap();
+    let tried = |geometry: &Geometry| {
+        decide(geometry, &Policy::default()).unwrap().which.depth.unwrap().layers
+    };
+    assert_eq!((tried(&known), tried(&unknown)), (vec![1, 2, 3], vec![0]));
+}
+
+struct QueryParts {
+    coupling: Vec<f64>,
+    variance: f64,
+}
+
+fn query_parts(block: &Block) -> QueryParts {
+    let query = block.query().unwrap();
+    QueryParts { coupling: query.coupling.clone(), variance: query.variance }
+}
+
+/// A policy out of range is refused with its field, what was found and what is allowed.
+#[test]
+fn bad_policies_are_refused() {
     let geometry = geometry(5, 0.3, true);
-    let refuse = |rules: Rules| decide(&geometry, &rules).unwrap_err();
-    assert_eq!(
-        refuse(Rules { horizons: vec![], ..Rules::default() }),
-        Error::Empty { quantity: "candidate horizons" }
-    );
-    assert!(matches!(
-        refuse(Rules { horizons: vec![0, 5, 5], ..Rules::default() }),
-        Error::OutOfRange { quantity: "candidate horizon", found: 5.0, .. }
-    ));
+    let refuse = |policy: Policy| match decide(&geometry, &policy).unwrap_err() {
+        Error::Policy { field, .. } => field,
+        other => panic!("{other}"),
+    };
+    for horizons in [vec![], vec![0, 5, 5], vec![3, 1]] {
+        assert_eq!(refuse(Policy { horizons, ..Policy::paper() }), Field::HORIZONS);
+    }
     for step_scale in [0.0, -0.1, 1.0, f64::NAN] {
-        assert!(matches!(
-            refuse(Rules { step_scale, ..Rules::default() }),
-            Error::OutOfRange { quantity: "step scale", .. }
-        ));
+        assert_eq!(refuse(Policy { step_scale, ..Policy::paper() }), Field::STEP_SCALE);
     }
-    for (budget, found) in [(None, 0), (Some(0), 0), (Some(13), 13)] {
-        assert_eq!(
-            refuse(Rules { select: Selection::TraceTop, budget, ..Rules::default() }),
-            Error::BudgetOutOfRange { budget: found, blocks: 12 }
-        );
+    for budget in [0, 13] {
+        let selection = Selection::TraceTop { budget };
+        assert_eq!(refuse(Policy { selection, ..Policy::paper() }), Field::BUDGET);
     }
+    let rule = |horizon| refuse(Policy { horizon, ..Policy::paper() });
     for inverse_temperature in [0.0, -1.0, f64::INFINITY] {
-        assert!(matches!(
-            refuse(Rules { inverse_temperature, ..Rules::default() }),
-            Error::OutOfRange { quantity: "inverse temperature", .. }
-        ));
+        let found = rule(HorizonRule::Gibbs { inverse_temperature });
+        assert_eq!(found, Field::INVERSE_TEMPERATURE);
     }
-    for leave_alone_odds in [0.0, -1.0, f64::NAN] {
-        assert!(matches!(
-            refuse(Rules { leave_alone_odds, ..Rules::default() }),
-            Error::OutOfRange { quantity: "odds of leaving the model alone", .. }
-        ));
+    for odds in [0.0, -1.0, f64::NAN] {
+        assert_eq!(rule(averaged(odds)), Field::LEAVE_ALONE_ODDS);
     }
-    assert!(matches!(
-        refuse(Rules { coverage: 1.0, ..Rules::default() }),
-        Error::OutOfRange { quantity: "coverage", found: 1.0, .. }
-    ));
-    assert!(matches!(
-        refuse(Rules { confidence: 1.0, ..Rules::default() }),
-        Error::OutOfRange { quantity: "confidence", found: 1.0, .. }
-    ));
-    assert!(matches!(
-        refuse(Rules { leave_one_out_gate: -1.0, ..Rules::default() }),
-        Error::OutOfRange { quantity: "leave-one-out gate", found: -1.0, .. }
-    ));
+    assert_eq!(refuse(Policy { coverage: 1.0, ..Policy::paper() }), Field::COVERAGE);
+    let (averaging, gate) = (Averaging::Plain, -1.0);
+    assert_eq!(rule(HorizonRule::LeaveOneOut { averaging, gate }), Field::GATE);
+    assert_eq!(rule(HorizonRule::Fixed { steps: 100_001 }), Field::STEPS);
 }
 
 /// Names are read and written alike; anything else is refused with the names there are.
 #[test]
 fn names_of_rules() {
-    for rule in HORIZON_RULES {
-        assert_eq!(rule.to_string().parse::<HorizonRule>().unwrap(), rule);
+    for rule in horizon_rules() {
+        assert_eq!(rule.name().to_string().parse::<HorizonName>().unwrap(), rule.name());
     }
-    for rule in SELECTIONS {
-        assert_eq!(rule.to_string().parse::<Selection>().unwrap(), rule);
+    for rule in SelectionName::ALL {
+        assert_eq!(rule.to_string().parse::<SelectionName>().unwrap(), rule);
     }
     // The names that flags, reports and Python rely on.
     let horizons = "8 evidence evidence-fixed gibbs bayes-gap leave-one-out \
                     leave-one-out-average bayes-filter";
-    let selections =
-        "all query-aware query-score trace-top trace-bottom random leave-one-out depth";
-    assert_eq!(HORIZON_RULES.map(|rule| rule.to_string()).join(" "), horizons);
-    assert_eq!(SELECTIONS.map(|rule| rule.to_string()).join(" "), selections);
+    let selections = "all query-aware query-score trace-top trace-bottom random depth";
+    let names: Vec<String> = horizon_rules().map(|rule| rule.name().to_string()).collect();
+    assert_eq!(names.join(" "), horizons);
+    assert_eq!(SelectionName::ALL.map(|rule| rule.to_string()).join(" "), selections);
     for text in ["", "Evidence", "-1", "8.5", "99999999999"] {
-        let Err(Error::UnknownName { quantity, found, allowed }) = text.parse::<HorizonRule>()
+        let Err(Error::UnknownName { quantity, found, allowed }) = text.parse::<HorizonName>()
         else {
             panic!("{text:?} was read");
         };
@@ -455,7 +514,7 @@ fn names_of_rules() {
         assert!(allowed.contains("leave-one-out"));
     }
     assert!(matches!(
-        "best".parse::<Selection>(),
+        "best".parse::<SelectionName>(),
         Err(Error::UnknownName { quantity: "selection rule", .. })
     ));
 }
@@ -545,7 +604,7 @@ fn bad_kernels_are_refused() {
 
     let block = Block::new("a", &[vec![1.0, 2.0], vec![2.0, 1.0]]).unwrap();
     let geometry = Geometry::new(vec![1.0, 1.0], vec![block]).unwrap();
-    let outcome = decide(&geometry, &Rules::default());
+    let outcome = decide(&geometry, &Policy::default());
     assert!(matches!(outcome, Err(Error::NotPositiveSemidefinite { .. })));
 }
 

@@ -1,29 +1,12 @@
-//! Where the answer may lie, by the errors on examples left out.
+//! Where the answer may lie, by leave-one-out errors.
 //!
 //! In: [`LeaveOneOut`], for a prompt with a query. Out: [`Interval`]s (jackknife+), of one number of
 //! steps or of an average over several.
 
 use super::LeaveOneOut;
+use crate::answers::Interval;
 use crate::error::{Error, check_fraction, check_vector};
 use crate::matrix::Matrix;
-
-/// An interval of numbers; its ends may be infinite.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_core::leave_one_out::Interval;
-///
-/// let interval = Interval { lower: -0.5, upper: f64::INFINITY };
-/// assert!(interval.lower < 0.0 && 1e300 < interval.upper);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The lower end.
-    pub lower: f64,
-    /// The upper end.
-    pub upper: f64,
-}
 
 impl LeaveOneOut {
     /// The jackknife+ interval for the query's residual, its label minus the base prediction.
@@ -47,8 +30,8 @@ impl LeaveOneOut {
     /// # Examples
     ///
     /// ```
-    /// use fewstep_core::leave_one_out::{Interval, LeaveOneOut};
-    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    /// use fewstep_core::leave_one_out::LeaveOneOut;
+    /// use fewstep_core::{Error, Interval, Matrix, Spectrum, StepSize};
     ///
     /// // Without a step the corrections are 0: ends at ± the largest of three residuals.
     /// let kernel = Matrix::identity(3);
@@ -84,8 +67,8 @@ impl LeaveOneOut {
     /// # Examples
     ///
     /// ```
-    /// use fewstep_core::leave_one_out::{Interval, LeaveOneOut};
-    /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+    /// use fewstep_core::leave_one_out::LeaveOneOut;
+    /// use fewstep_core::{Error, Interval, Matrix, Spectrum, StepSize};
     ///
     /// // Two copies of one example, and the query a third: half a step of a quarter.
     /// let kernel = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 1.0]])?;
@@ -130,7 +113,7 @@ fn reaches(rank: usize, coverage: f64, n: usize) -> bool {
 }
 
 /// The average of a matrix's rows; rows without weight are passed over.
-fn averaged(rows: &Matrix, weights: &[f64]) -> Vec<f64> {
+pub(super) fn averaged(rows: &Matrix, weights: &[f64]) -> Vec<f64> {
     let mut average = vec![0.0; rows.columns()];
     for (row, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
         for (sum, value) in average.iter_mut().zip(rows.row(row)) {

@@ -6,7 +6,7 @@ use crate::support::{
 };
 use fewstep_core::design::{LinearGaussian, Prior};
 use fewstep_core::leave_one_out::Averaging;
-use fewstep_core::subspace::LeftOut;
+use fewstep_core::subspace::DepthSettings;
 use fewstep_core::{Block, Error, Geometry, Rng, subspace};
 use std::ops::Range;
 
@@ -379,7 +379,7 @@ fn app_i_greedy_is_the_literal_rule() {
 
 /// The smallest mean squared error on examples left out, by literal steps on the weights of some
 /// blocks without each example in turn.
-fn literal_left_out(prompt: &Prompt, ranges: &[&Range<usize>], horizons: &[u32]) -> f64 {
+fn literal_leave_one_out(prompt: &Prompt, ranges: &[&Range<usize>], horizons: &[u32]) -> f64 {
     let gather = |row: &[f64]| -> Vec<f64> {
         ranges.iter().flat_map(|range| row[(*range).clone()].to_vec()).collect()
     };
@@ -409,48 +409,10 @@ fn literal_left_out(prompt: &Prompt, ranges: &[&Range<usize>], horizons: &[u32])
     sums.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Beyond the paper: each block taken by left-out errors is the best under literal steps, and none
-/// is left that would make them smaller.
-#[test]
-fn design_5_7_greedy_by_left_out_errors_is_the_literal_rule() {
-    for_prompts(|prompt| {
-        let (ranges, geometry) = cut(prompt);
-        let (n, count) = (prompt.n(), ranges.len());
-        // 6 is under √2 times 5.
-        let steps = LeftOut {
-            step_scale: 0.3,
-            horizons: &[0, 1, 2, 5, 6, 11],
-            averaging: Averaging::Plain,
-        };
-        let choice = subspace::greedy_left_out(&geometry, count, &steps).unwrap();
-        assert!(choice.blocks.len() == choice.risks.len() && !choice.blocks.is_empty());
-        let scale = norm(&prompt.residuals).powi(2);
-        let slack = 1e3 * n as f64 * f64::EPSILON * scale;
-        let with = |current: &[usize], candidate: usize| {
-            let set: Vec<_> = current.iter().chain([&candidate]).map(|&b| &ranges[b]).collect();
-            literal_left_out(prompt, &set, &[0, 1, 2, 5, 11])
-        };
-        for (taken, (&block, &risk)) in choice.blocks.iter().zip(&choice.risks).enumerate() {
-            let current = &choice.blocks[..taken];
-            assert_close(risk, with(current, block), scale, n);
-            for other in (0..count).filter(|b| !current.contains(b)) {
-                assert!(risk <= with(current, other) + slack);
-            }
-            assert!(taken == 0 || risk < choice.risks[taken - 1]);
-        }
-        let last = choice.risks[choice.risks.len() - 1];
-        for other in (0..count).filter(|b| !choice.blocks.contains(b)) {
-            assert!(with(&choice.blocks, other) >= last - slack);
-        }
-        let first = subspace::greedy_left_out(&geometry, 1, &steps).unwrap();
-        assert_eq!(first.blocks, choice.blocks[..1]);
-    });
-}
-
 /// Beyond the paper: the depth is the one whose blocks together predict left-out examples best under
 /// literal steps, among the last layer, two, four and all of them; and the deepest of equal ones.
 #[test]
-fn design_5_7_depth_by_left_out_errors_is_the_literal_rule() {
+fn design_5_7_depth_by_leave_one_out_errors_is_the_literal_rule() {
     let mut found = [0; 6];
     for_prompts(|prompt| {
         let (ranges, geometry) = cut(prompt);
@@ -458,16 +420,14 @@ fn design_5_7_depth_by_left_out_errors_is_the_literal_rule() {
         // From the last layer to the first, the third of five being in none.
         let layer = |block: usize| 10 + count - block;
         let named = geometry.blocks().iter().enumerate().map(|(block, from)| {
-            let name = match block {
-                2 if count == 5 => "intercept".to_owned(),
-                _ => format!("mlp-up.{}", layer(block)),
-            };
-            Block::new(name, from.kernel().clone()).unwrap()
+            // What a name looks like says nothing about layers.
+            let named = Block::new(format!("mlp-up.{block}"), from.kernel().clone()).unwrap();
+            if block == 2 && count == 5 { named } else { named.in_layer(layer(block)) }
         });
         let geometry = Geometry::new(prompt.residuals.clone(), named.collect()).unwrap();
         let horizons = [0, 1, 2, 5, 11];
         let steps =
-            LeftOut { step_scale: 0.3, horizons: &horizons, averaging: Averaging::Plain };
+            DepthSettings { step_scale: 0.3, horizons: &horizons, averaging: Averaging::Plain };
         let choice = subspace::last_layers(&geometry, &steps).unwrap();
         let layers = if count == 5 { 4 } else { count };
         let tried: &[usize] = [&[][..], &[1], &[1, 2], &[1, 2, 3], &[1, 2, 4]][layers];
@@ -483,7 +443,7 @@ fn design_5_7_depth_by_left_out_errors_is_the_literal_rule() {
         let slack = 1e3 * prompt.n() as f64 * f64::EPSILON * scale;
         for (&last, &risk) in choice.layers.iter().zip(&choice.risks) {
             let ranges: Vec<_> = set(last).into_iter().map(|block| &ranges[block]).collect();
-            let literal = literal_left_out(prompt, &ranges, &horizons);
+            let literal = literal_leave_one_out(prompt, &ranges, &horizons);
             assert_close(risk, literal, scale, prompt.n());
             let chosen = choice.blocks == set(last);
             let least = choice.risks.iter().fold(f64::INFINITY, |a, &b| a.min(b));
@@ -492,7 +452,7 @@ fn design_5_7_depth_by_left_out_errors_is_the_literal_rule() {
         let taken = choice.layers.iter().position(|&last| choice.blocks == set(last));
         found[taken.expect("one of the sets was taken")] += 1;
         // Where no step is the best that any set can do, all are in.
-        let still = LeftOut { horizons: &[0], ..steps };
+        let still = DepthSettings { horizons: &[0], ..steps };
         assert_eq!(subspace::last_layers(&geometry, &still).unwrap().blocks, set(layers));
     });
     assert!(found[..3].iter().all(|&times| times > 0), "{found:?}");

@@ -1,0 +1,74 @@
+//! How leave-one-out errors are averaged to one number.
+//!
+//! In: squared errors, one per example. Out: one risk, by weights and a power.
+
+use crate::answers::Answers;
+
+/// Up to so many different labels are classes, of which one may be rare and all are meant; more are
+/// numbers, of which every example tells the same.
+const FEW_LABELS: usize = 3;
+
+/// Which power of the errors is averaged where labels are classes: mistakes about an answer that is
+/// certain, the largest errors, tell most.
+const POWER_FOR_CLASSES: f64 = 4.0;
+
+/// The same where labels are numbers, of which some may be wrong: the largest errors tell least.
+const POWER_FOR_NUMBERS: f64 = 0.5;
+
+/// How the errors of examples are averaged.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Counting {
+    /// Weights of the examples, which sum to 1: the same for every label, divided among its own,
+    /// where labels are few; else the same for every example.
+    weights: Vec<f64>,
+    /// Which power of the errors is averaged.
+    power: f64,
+}
+
+impl Counting {
+    /// Every example counts the same, and squares are averaged.
+    pub(super) fn plain(n: usize) -> Self {
+        Self::squares(vec![1.0 / n as f64; n])
+    }
+
+    /// Regression: every example counts the same, and the largest errors count least.
+    pub(super) fn numbers(n: usize) -> Self {
+        Self { weights: vec![1.0 / n as f64; n], power: POWER_FOR_NUMBERS }
+    }
+
+    /// By the labels of the examples: few of them are classes, more are numbers.
+    pub(super) fn by_label(answers: &Answers) -> Self {
+        let labels = answers.labels();
+        let mut different = labels.to_vec();
+        different.sort_unstable();
+        different.dedup();
+        if different.len() > FEW_LABELS {
+            return Self::numbers(labels.len());
+        }
+        let alike = |label: &usize| labels.iter().filter(|other| *other == label).count();
+        let weight = |label| 1.0 / (alike(label) * different.len()) as f64;
+        Self { weights: labels.iter().map(weight).collect(), power: POWER_FOR_CLASSES }
+    }
+
+    /// Squares are averaged, with these weights.
+    pub(super) fn squares(weights: Vec<f64>) -> Self {
+        Self { weights, power: 2.0 }
+    }
+
+    /// Weights of the examples.
+    pub(super) fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The square of the weighted power mean of errors with these squares.
+    pub(super) fn average(&self, squares: &[f64]) -> f64 {
+        // Powers of the largest error could leave the range of numbers; those of its shares do not.
+        let most = squares.iter().copied().fold(0.0, f64::max);
+        if most == 0.0 || !most.is_finite() {
+            return most;
+        }
+        let powers = squares.iter().map(|square| (square / most).powf(self.power / 2.0));
+        let mean: f64 = powers.zip(&self.weights).map(|(power, weight)| weight * power).sum();
+        most * mean.powf(2.0 / self.power)
+    }
+}

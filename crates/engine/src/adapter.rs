@@ -11,7 +11,8 @@ mod lora_gguf;
 mod peft;
 mod peft_config;
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::lora::FirstFactors;

@@ -9,7 +9,8 @@
 //! ```
 
 use crate::attention::HeadCounts;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::Buffer;
 use crate::ops::{View, ViewMut, Write, dot, product};
 use crate::real::Real;

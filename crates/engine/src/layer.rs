@@ -20,13 +20,14 @@ pub(crate) use buffers::{
 };
 
 use crate::attention::{AttentionPlan, Heads};
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::buffer::Buffer;
-use crate::network::{KINDS, Network, Overlay};
+use crate::network::{KINDS, Network};
 use crate::ops::{
     NormWeights, Normalised, Write, add, affine, gated_silu, gelu, norm_adjoint,
     norm_weights_adjoint, normalise, scale_by,
 };
+use crate::overlay::Overlay;
 use crate::real::Real;
 use crate::rotary::{Rotations, Turn};
 use std::ops::Range;

@@ -8,8 +8,8 @@
 //! fast from about a hundred rows on. Those that come as `[in, out]` are transposed when a backward
 //! pass first asks, because products of small matrices through a view differ in their last bits.
 
-use crate::gguf::QuantisedMatrix;
 use crate::ops::{View, ViewMut, Write, product};
+use crate::quantised::QuantisedMatrix;
 use crate::real::Real;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -298,7 +298,7 @@ pub(crate) fn for_block(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gguf::Encoding;
+    use crate::quantised::Encoding;
     use crate::testing::{Numbers, assert_close};
 
     /// Products with a packed matrix are those with its numbers, whatever is unpacked at once.

@@ -1,7 +1,8 @@
 //! How much memory observing takes, counted before anything is allocated.
 
 use crate::attention::GROUP;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
 use crate::layer::Depth;

@@ -6,11 +6,11 @@
 use crate::blocks::BlockId;
 use crate::error::Error;
 use crate::network::Network;
-use crate::observe::{TokenTask, finite};
 use crate::ops::dot;
 use crate::passes::PassCount;
 use crate::real::Real;
-use crate::tape::{Sequences, Tape, write_gradient};
+use crate::tape::{Sequences, Tape, finite, write_gradient};
+use crate::token_task::TokenTask;
 use crate::update::Update;
 use fewstep_core::{Filter, Spectrum};
 

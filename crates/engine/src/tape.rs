@@ -5,7 +5,8 @@
 //! derivative. Layers below the lowest block are computed once and remembered by their result
 //! alone. Running again after an update allocates nothing.
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::Error;
@@ -16,12 +17,13 @@ use crate::layer::{
 };
 use crate::layout::Layout;
 use crate::lora::FirstFactors;
-use crate::network::{Network, Overlay};
-use crate::observe::{TokenTask, finite};
+use crate::network::Network;
 use crate::ops::Write;
+use crate::overlay::Overlay;
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::rotary::Rotations;
+use crate::token_task::TokenTask;
 use crate::update::Update;
 
 mod adjoint;
@@ -34,6 +36,7 @@ pub(crate) use factors::{Factors, write_gradient};
 pub(crate) use plans::PART_ROWS;
 use plans::{Plans, Separate};
 use readout::Readout;
+pub(crate) use readout::finite;
 
 /// The stream between layers, `[rows, width]`, and after the last one, `[sequences, width]`.
 #[derive(Clone, Debug)]

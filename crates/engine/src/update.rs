@@ -7,7 +7,8 @@
 //! The change of a LoRA block means nothing without the fixed first factor, so the two go together:
 //! the file holds `lora-value.5` `[rank, out]` and `lora-value.5.first` `[in, rank]`.
 
-use crate::blocks::{BlockId, BlockKind, check_blocks};
+use crate::block_kind::BlockKind;
+use crate::blocks::{BlockId, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;

@@ -7,15 +7,16 @@
 
 use super::blocks_of;
 use super::peft_config::{self, Settings};
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::matrix::{Order, for_block};
-use crate::modules::{Module, layers_name, modules, norm_paths};
+use crate::modules::{Module, layers_name, modules, norm_paths, prefix};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
-use crate::parameters::{Precision, Stored, prefix};
+use crate::parameters::{Precision, Stored};
 use crate::update::Update;
 use crate::weights::{self, Weights, check_finite};
 use safetensors::serialize;

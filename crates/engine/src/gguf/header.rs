@@ -3,9 +3,9 @@
 //! In: all bytes of the file. Out: [`Header`], in which every place lies within the bytes. Values
 //! of metadata are not copied: their places are kept and read when they are asked for.
 
-use super::encoding::{Encoding, foreign_name};
 use super::metadata::{Entry, Metadata, Value, fixed_bytes};
 use crate::error::Error;
+use crate::quantised::{Encoding, foreign_name};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;

@@ -18,7 +18,7 @@ use super::{
     chosen, either, gather, keep, scatter_add,
 };
 use crate::attention::{HeadCounts, Heads};
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::matrix::Matrix;
 use crate::ops::{View, ViewMut, Write, affine};
 use crate::real::Real;

@@ -5,7 +5,7 @@
 
 use super::plans::{Part, Plans};
 use super::{Streams, Tape};
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::layer::{

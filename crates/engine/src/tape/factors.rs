@@ -2,7 +2,8 @@
 
 use super::Tape;
 use crate::attention::HeadCounts;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::list;
 use crate::error::Error;
 use crate::layer::{LayerTape, gather};

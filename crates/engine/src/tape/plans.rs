@@ -8,7 +8,8 @@ use crate::layer::{
     Depth, LayerAdjoints, LayerPass, LayerSizes, LayerTape, ReadOuts, Sums, gather,
 };
 use crate::layout::Layout;
-use crate::network::{Network, Overlay};
+use crate::network::Network;
+use crate::overlay::Overlay;
 use crate::real::Real;
 use crate::rotary::Rotations;
 use std::ops::Range;

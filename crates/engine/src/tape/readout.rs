@@ -1,5 +1,6 @@
 //! From the last layer to the predictions: the final norm, the labels' logits, their expectation.
 
+use crate::error::Error;
 use crate::labels::Labels;
 use crate::network::Network;
 use crate::ops::{
@@ -90,5 +91,13 @@ impl<R: Real> Readout<R> {
         let norm = (model.config().norm_kind(), &model.final_norm.scale[..]);
         let inverse = &self.inverse[..seeds.len()];
         norm_adjoint(normed, norm, &self.normalised[..size], inverse, stream);
+    }
+}
+
+/// Predictions in double precision, or the first that is not finite.
+pub(crate) fn finite<R: Real>(predictions: &[R], steps: usize) -> Result<Vec<f64>, Error> {
+    match predictions.iter().position(|prediction| !prediction.finite()) {
+        Some(sequence) => Err(Error::NotFinite { sequence, steps }),
+        None => Ok(predictions.iter().map(|prediction| prediction.wide()).collect()),
     }
 }

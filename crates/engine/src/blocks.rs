@@ -8,6 +8,7 @@
 use crate::block_kind::BlockKind;
 use crate::config::Config;
 use crate::error::Error;
+use crate::matrix::Submatrix;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -115,18 +116,15 @@ impl BlockId {
 
     /// The rows and columns of the matrix `[in, out]` that the block takes, or moves by a product
     /// of low rank; norms are one row.
-    pub(crate) fn place(&self, config: &Config) -> (Range<usize>, Range<usize>) {
+    pub(crate) fn place(&self, config: &Config) -> Submatrix {
         let ((inputs, outputs), head_width) = (config.shape(self.kind), config.head_width());
-        match self.head {
-            None => (0..inputs, 0..outputs),
-            Some(head) => {
-                let part = head * head_width..(head + 1) * head_width;
-                if self.kind == BlockKind::Output {
-                    (part, 0..outputs)
-                } else {
-                    (0..inputs, part)
-                }
+        let own = self.head.map(|head| head * head_width..(head + 1) * head_width);
+        match own {
+            None => Submatrix { rows: 0..inputs, columns: 0..outputs },
+            Some(rows) if self.kind == BlockKind::Output => {
+                Submatrix { rows, columns: 0..outputs }
             }
+            Some(columns) => Submatrix { rows: 0..inputs, columns },
         }
     }
 }

@@ -96,8 +96,8 @@ impl<R: Real> Network<R> {
         let Parameters { token_embedding, position_embedding, layers, final_norm, unembedding } =
             parameters;
         let table = |values: Vec<f32>| {
-            let shape = (config.width, config.vocabulary);
-            Matrix::new(R::of_weights(values), shape, Order::OutputsFirst)
+            let (inputs, outputs) = (config.width, config.vocabulary);
+            Matrix::new(R::of_weights(values), inputs, outputs, Order::OutputsFirst)
         };
         Ok(Self {
             config: config.clone(),
@@ -352,8 +352,9 @@ impl<R: Real> LayerWeights<R> {
     fn new(layer: Layer, config: &Config) -> Self {
         let linear = |kind: BlockKind, linear: parameters::Linear| {
             let weight = R::of_weights(linear.weight);
+            let (inputs, outputs) = config.shape(kind);
             Linear {
-                weight: Matrix::new(weight, config.shape(kind), config.order()),
+                weight: Matrix::new(weight, inputs, outputs, config.order()),
                 bias: R::of_weights(linear.bias),
             }
         };

@@ -135,8 +135,7 @@ pub(crate) fn observation<R: Real>(
     for (block, whole) in blocks.iter().zip(kernels) {
         let rows: Vec<&[f64]> = whole.chunks_exact(n + 1).collect();
         let inner: Vec<f64> = rows[..n].iter().flat_map(|row| &row[..n]).copied().collect();
-        let place = tape.factor_place(block);
-        let parameters = place.0.len() * place.1.len();
+        let parameters = tape.factor_place(block).size();
         let block = Block::new(block.to_string(), Matrix::new(n, n, inner)?)?
             .with_query(rows[n][..n].to_vec(), rows[n][n])?
             .with_parameters(parameters);

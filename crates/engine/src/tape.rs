@@ -436,11 +436,8 @@ impl<'m, R: Real> Tape<'m, R> {
             let sizes = self.plans.largest_sizes(from..self.lowest, self.model.config());
             let mut tape = LayerTape::new(&sizes, Keeps::default());
             for layer in from..self.lowest {
-                let pass = self.plans.pass(
-                    (self.model, self.rotations.as_ref()),
-                    &self.overlay,
-                    layer,
-                );
+                let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
+                let pass = self.plans.pass(self.model, overlay, rotations, layer);
                 run_layer(
                     &pass,
                     &mut self.streams,
@@ -468,8 +465,8 @@ impl<'m, R: Real> Tape<'m, R> {
         self.streams.rows[..rows].copy_from_slice(&self.input[..rows]);
         for (index, tape) in self.layers.iter_mut().enumerate() {
             let valid = if index == 0 { self.valid } else { Valid::default() };
-            let model = (self.model, self.rotations.as_ref());
-            let pass = plans.pass(model, &self.overlay, self.lowest + index);
+            let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
+            let pass = plans.pass(self.model, overlay, rotations, self.lowest + index);
             run_layer(&pass, &mut self.streams, tape, &mut self.scratch, valid);
         }
         let asked = layout.sequences() * width;

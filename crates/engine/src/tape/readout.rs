@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::labels::Labels;
 use crate::network::Network;
 use crate::ops::{
-    Normalised, View, ViewMut, Write, affine, expectation, expectation_adjoint, norm_adjoint,
-    normalise, product,
+    Normalised, NormalisedMut, View, ViewMut, Write, affine, expectation, expectation_adjoint,
+    norm_adjoint, normalise, product,
 };
 use crate::real::Real;
 
@@ -43,12 +43,12 @@ impl<R: Real> Readout<R> {
     pub(super) fn run(&mut self, model: &Network<R>, stream: &[R], normed: &mut [R]) {
         let (width, labels) = (model.config().width, self.values.len());
         let sequences = stream.len() / width;
-        let kept = Normalised {
+        let kept = NormalisedMut {
             normalised: &mut self.normalised[..stream.len()],
             inverse: &mut self.inverse[..sequences],
         };
-        let kind = (model.config().norm_kind(), width);
-        normalise(stream, kind, R::of(model.config().norm_epsilon), kept);
+        let (kind, epsilon) = (model.config().norm_kind(), model.config().norm_epsilon);
+        normalise(stream, kind, width, R::of(epsilon), kept);
         affine(&self.normalised[..stream.len()], &model.final_norm, normed);
         let logits = &mut self.probabilities[..sequences * labels];
         let target = ViewMut::new(logits, sequences, labels);
@@ -88,9 +88,12 @@ impl<R: Real> Readout<R> {
             R::ONE,
         );
         stream.fill(R::ZERO);
-        let norm = (model.config().norm_kind(), &model.final_norm.scale[..]);
-        let inverse = &self.inverse[..seeds.len()];
-        norm_adjoint(normed, norm, &self.normalised[..size], inverse, stream);
+        let kept = Normalised {
+            normalised: &self.normalised[..size],
+            inverse: &self.inverse[..seeds.len()],
+        };
+        let (kind, scale) = (model.config().norm_kind(), &model.final_norm.scale);
+        norm_adjoint(normed, kind, scale, kept, stream);
     }
 }
 

@@ -11,10 +11,12 @@ mod lora_gguf;
 mod peft;
 mod peft_config;
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::lora::FirstFactors;
+use crate::matrix::Submatrix;
 use crate::modules::{Module, module_of, modules};
 use crate::update::Update;
 use crate::weights::check_finite;
@@ -47,9 +49,10 @@ struct LowRank {
 impl LowRank {
     /// Factors that are there already; nothing if their product is.
     fn given(
+        inputs: Range<usize>,
+        outputs: Range<usize>,
         first: &[f32],
         second: &[f32],
-        (inputs, outputs): (Range<usize>, Range<usize>),
     ) -> Self {
         if second.iter().all(|value| value.abs() == 0.0) {
             return Self { inputs, outputs, rank: 0, first: Vec::new(), second: Vec::new() };
@@ -138,13 +141,13 @@ impl Update<f32> {
                     continue;
                 }
                 check_finite(file, &block.to_string(), change)?;
-                let (inputs, columns) = block.place(config);
+                let Submatrix { rows: inputs, columns } = block.place(config);
                 let outputs = start + columns.start..start + columns.end;
                 parts.push(match self.first(*block) {
                     None => factorise(change, inputs, outputs)?,
                     Some(first) => {
                         check_finite(file, &format!("{block}.first"), first)?;
-                        LowRank::given(first, change, (inputs, outputs))
+                        LowRank::given(inputs, outputs, first, change)
                     }
                 });
             }

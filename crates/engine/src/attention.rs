@@ -119,6 +119,22 @@ pub(crate) struct Heads<'a, R> {
     pub(crate) probabilities: &'a [R],
 }
 
+/// Where the adjoints of queries and keys go.
+pub(crate) struct ScoreAdjoints<'a, R> {
+    pub(crate) queries: &'a mut [R],
+    pub(crate) keys: &'a mut [R],
+    /// Room for those of the scores of one group: at least [`AttentionPlan::largest_group`].
+    pub(crate) scores: &'a mut [R],
+}
+
+/// One head of a group of queries.
+#[derive(Clone, Copy)]
+struct GroupHead<'a> {
+    plan: &'a AttentionPlan,
+    group: &'a Group,
+    head: usize,
+}
+
 impl AttentionPlan {
     /// Every token asks.
     pub(crate) fn everywhere(layout: &Layout, counts: HeadCounts) -> Self {
@@ -134,7 +150,7 @@ impl AttentionPlan {
                 (own, spans, true)
             })
         });
-        Self::new(groups, [layout.rows(), layout.rows()], counts)
+        Self::new(groups, layout.rows(), layout.rows(), counts)
     }
 
     /// Only the last token of each sequence asks: query row `i` belongs to sequence `i`.
@@ -142,7 +158,7 @@ impl AttentionPlan {
         let sequences = layout.sequences();
         let groups = (0..sequences)
             .map(|sequence| (sequence..sequence + 1, layout.seen_by(sequence), false));
-        Self::new(groups, [sequences, layout.rows()], counts)
+        Self::new(groups, sequences, layout.rows(), counts)
     }
 
     /// As [`AttentionPlan::at_readouts`], where all heads look at the same keys and values, as wide
@@ -155,13 +171,14 @@ impl AttentionPlan {
             (queries, layout.seen_by(sequence), false)
         });
         let one = HeadCounts { heads: 1, key_value_heads: 1, head_width: width };
-        let plan = Self::new(groups, [sequences * heads, layout.rows()], one);
+        let plan = Self::new(groups, sequences * heads, layout.rows(), one);
         Self { scaling: counts.head_width, ..plan }
     }
 
     fn new(
         parts: impl Iterator<Item = (Range<usize>, Vec<Range<usize>>, bool)>,
-        [queries, keys]: [usize; 2],
+        queries: usize,
+        keys: usize,
         counts: HeadCounts,
     ) -> Self {
         let mut offset = 0;
@@ -324,20 +341,19 @@ impl AttentionPlan {
     }
 
     /// The adjoints of queries and keys from that of the mixed values.
-    ///
-    /// `scratch` holds at least [`AttentionPlan::largest_group`] numbers.
     pub(crate) fn adjoint_of_scores<R: Real>(
         &self,
         inputs: Heads<'_, R>,
         mixed: &[R],
-        (queries, keys): (&mut [R], &mut [R]),
-        scratch: &mut [R],
+        adjoints: ScoreAdjoints<'_, R>,
     ) {
+        let ScoreAdjoints { queries, keys, scores } = adjoints;
         keys.fill(R::ZERO);
         for group in &self.groups {
             for head in 0..self.counts.heads {
-                let scores = self.scores_adjoint((group, head), inputs, mixed, scratch);
-                self.spread((group, head), inputs, scores, (&mut *queries, &mut *keys));
+                let part = GroupHead { plan: self, group, head };
+                let scores = part.scores_adjoint(inputs, mixed, scores);
+                part.spread(inputs, scores, queries, keys);
             }
         }
     }
@@ -346,60 +362,66 @@ impl AttentionPlan {
     /// probabilities, for the same sequences; those of queries are written over.
     pub(crate) fn adjoint_of_asking<R: Real>(
         &self,
-        (asking, inputs): (&Self, Heads<'_, R>),
+        asking: &Self,
+        inputs: Heads<'_, R>,
         mixed: &[R],
-        (queries, keys): (&mut [R], &mut [R]),
-        scratch: &mut [R],
+        adjoints: ScoreAdjoints<'_, R>,
     ) {
+        let ScoreAdjoints { queries, keys, scores } = adjoints;
         for (group, asked) in self.groups.iter().zip(&asking.groups) {
-            let scores = self.scores_adjoint((group, 0), inputs, mixed, scratch);
+            let part = GroupHead { plan: self, group, head: 0 };
+            let scores = part.scores_adjoint(inputs, mixed, scores);
             let size = asked.queries.len() * asked.keys;
             for (head, scores) in scores.chunks_exact(size).enumerate() {
-                asking.spread((asked, head), inputs, scores, (&mut *queries, &mut *keys));
+                let part = GroupHead { plan: asking, group: asked, head };
+                part.spread(inputs, scores, queries, keys);
             }
         }
     }
+}
 
-    /// The adjoint of the scores of one group and head from that of the mixed values.
+impl GroupHead<'_> {
+    /// The adjoint of the scores from that of the mixed values, written to `scratch`.
     fn scores_adjoint<'a, R: Real>(
-        &self,
-        (group, head): (&Group, usize),
+        self,
         inputs: Heads<'_, R>,
         mixed: &[R],
         scratch: &'a mut [R],
     ) -> &'a [R] {
-        let weights = &inputs.probabilities[group.probabilities(self.counts.heads, head)];
+        let Self { plan, group, head } = self;
+        let weights = &inputs.probabilities[group.probabilities(plan.counts.heads, head)];
         let scores = &mut scratch[..weights.len()];
-        let outer = self.of_query(mixed, head).rows(group.queries.clone());
+        let outer = plan.of_query(mixed, head).rows(group.queries.clone());
         for (span, columns) in group.parts() {
-            let values = self.of_key(inputs.values, head).rows(span);
+            let values = plan.of_key(inputs.values, head).rows(span);
             let target = ViewMut::new(scores, group.queries.len(), group.keys);
             product(Write::Over, target.columns(columns), outer, values.transposed(), R::ONE);
         }
         let rows = scores.chunks_exact_mut(group.keys);
         for (row, weights) in rows.zip(weights.chunks_exact(group.keys)) {
-            softmax_adjoint(row, weights, self.scale());
+            softmax_adjoint(row, weights, plan.scale());
         }
         scores
     }
 
-    /// The adjoints of queries and keys from that of the scores of one group and head.
+    /// The adjoints of queries and keys from that of the scores.
     fn spread<R: Real>(
-        &self,
-        (group, head): (&Group, usize),
+        self,
         inputs: Heads<'_, R>,
         scores: &[R],
-        (queries, keys): (&mut [R], &mut [R]),
+        queries: &mut [R],
+        keys: &mut [R],
     ) {
+        let Self { plan, group, head } = self;
         let scores = View::new(scores, group.queries.len(), group.keys);
-        let asking = self.of_query(inputs.queries, head).rows(group.queries.clone());
+        let asking = plan.of_query(inputs.queries, head).rows(group.queries.clone());
         let mut write = Write::Over;
         for (span, columns) in group.parts() {
             let part = scores.columns(columns);
-            let seen = self.of_key(inputs.keys, head).rows(span.clone());
-            let target = self.of_query_mut(queries, head);
+            let seen = plan.of_key(inputs.keys, head).rows(span.clone());
+            let target = plan.of_query_mut(queries, head);
             product(write, target.rows(group.queries.clone()), part, seen, R::ONE);
-            let target = self.of_key_mut(keys, head).rows(span);
+            let target = plan.of_key_mut(keys, head).rows(span);
             product(Write::Add, target, part.transposed(), asking, R::ONE);
             write = Write::Add;
         }

@@ -5,7 +5,7 @@
 //! training (dropout, initialisation) is not looked at. Other files ask [`Config`] for the parts
 //! of a model, never for its family.
 
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::error::Error;
 use crate::files;
 use crate::matrix::Order;

@@ -9,7 +9,8 @@
 //! ```
 
 use crate::attention::HeadCounts;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::Buffer;
 use crate::ops::{View, ViewMut, Write, dot, product};
 use crate::real::Real;
@@ -108,30 +109,33 @@ fn factors_of<'a, R: Real>(
     members: &[(usize, BlockId)],
 ) -> Factors<'a, R> {
     let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
-    [tape.inputs(layer, kind), tape.outputs_adjoint(layer, kind)]
+    Factors { inputs: tape.inputs(layer, kind), outputs: tape.outputs_adjoint(layer, kind) }
 }
 
 impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]` and adjoints `[rows, out]`.
     fn new(
         tape: &Tape<'_, R>,
-        [inputs, outputs]: &'a Factors<'a, R>,
+        factors: &'a Factors<'a, R>,
         members: &[(usize, BlockId)],
     ) -> Self {
         let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
         let shape = tape.factor_shape(layer, kind);
-        let rows = inputs.len() / shape.0;
-        let inputs = View::new(inputs, rows, shape.0);
-        let outputs = View::new(outputs, rows, shape.1);
+        let rows = factors.inputs.len() / shape.0;
+        let inputs = View::new(&factors.inputs, rows, shape.0);
+        let outputs = View::new(&factors.outputs, rows, shape.1);
         let place = |block: &BlockId| tape.factor_place(block);
         let ranges = tape.ranges(layer, kind);
         if kind == BlockKind::Output {
-            let own = members.iter().map(|(_, block)| inputs.columns(place(block).0)).collect();
+            let own =
+                members.iter().map(|(_, block)| inputs.columns(place(block).rows)).collect();
             Self { common: outputs, own, ranges }
         } else {
-            let own =
-                members.iter().map(|(_, block)| outputs.columns(place(block).1)).collect();
-            Self { common: inputs.columns(place(&members[0].1).0), own, ranges }
+            let own = members
+                .iter()
+                .map(|(_, block)| outputs.columns(place(block).columns))
+                .collect();
+            Self { common: inputs.columns(place(&members[0].1).rows), own, ranges }
         }
     }
 

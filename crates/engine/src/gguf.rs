@@ -6,9 +6,7 @@
 //! it is checked, and what is not understood is refused by name.
 
 mod config;
-mod encoding;
 pub(crate) mod header;
-mod matrix;
 mod metadata;
 pub(crate) mod names;
 mod tokenizer;
@@ -16,13 +14,10 @@ mod tokenizer;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
+use crate::quantised::{QuantisedMatrix, RowOrder, Store};
 use crate::tokens::Tokenizer;
 use crate::weights;
-pub use encoding::Encoding;
 use header::{Header, Tensor};
-pub use matrix::QuantisedMatrix;
-pub(crate) use matrix::RowOrder;
-use matrix::Store;
 use metadata::Metadata;
 use names::{Rows, target};
 use std::collections::BTreeMap;

@@ -16,17 +16,18 @@ mod buffers;
 mod last;
 
 pub(crate) use buffers::{
-    AdjointScratch, Keeps, LayerAdjoints, LayerSizes, LayerTape, Scratch,
+    AdjointScratch, Keeps, LayerAdjoints, LayerBackward, LayerSizes, LayerTape, Scratch,
 };
 
-use crate::attention::{AttentionPlan, Heads};
-use crate::blocks::BlockKind;
+use crate::attention::{AttentionPlan, Heads, ScoreAdjoints};
+use crate::block_kind::BlockKind;
 use crate::buffer::Buffer;
-use crate::network::{KINDS, Network, Overlay};
+use crate::network::{KINDS, Network};
 use crate::ops::{
-    NormWeights, Normalised, Write, add, affine, gated_silu, gelu, norm_adjoint,
+    NormWeights, Normalised, NormalisedMut, Write, add, affine, gated_silu, gelu, norm_adjoint,
     norm_weights_adjoint, normalise, scale_by,
 };
+use crate::overlay::Overlay;
 use crate::real::Real;
 use crate::rotary::{Rotations, Turn};
 use std::ops::Range;
@@ -161,11 +162,12 @@ impl<R: Real> LayerPass<'_, R> {
         let epsilon = R::of(self.model.config().norm_epsilon);
         let (rows, key_values) = (self.positions.len() * self.width(), self.key_values());
         if !valid.norm {
-            let kept = Normalised {
+            let kept = NormalisedMut {
                 normalised: &mut tape.attention_normalised[..rows],
                 inverse: &mut tape.attention_inverse[..self.positions.len()],
             };
-            normalise(stream, (self.model.config().norm_kind(), self.width()), epsilon, kept);
+            let kind = self.model.config().norm_kind();
+            normalise(stream, kind, self.width(), epsilon, kept);
         }
         if let Some(readouts) = self.readouts {
             return self.attend_at(readouts, tape, scratch, valid);
@@ -210,9 +212,9 @@ impl<R: Real> LayerPass<'_, R> {
         self.project_add(BlockKind::Output, &mixed[..self.asked()], stream);
         let normalised = &mut tape.mlp_normalised[..asked * width];
         let inverse = &mut tape.mlp_inverse[..asked];
-        let kept = Normalised { normalised, inverse };
-        let kind = (config.norm_kind(), width);
-        normalise(stream, kind, R::of(config.norm_epsilon), kept);
+        let kept = NormalisedMut { normalised, inverse };
+        let epsilon = R::of(config.norm_epsilon);
+        normalise(stream, config.norm_kind(), width, epsilon, kept);
         let normed = &mut scratch.normed[..asked * width];
         affine(&tape.mlp_normalised[..asked * width], self.norms()[1], normed);
         let slopes = &mut tape.slopes[..asked * config.inner];
@@ -231,16 +233,13 @@ impl<R: Real> LayerPass<'_, R> {
 
     /// The adjoint of [`LayerPass::transform`]: of its output to of its input, in place in
     /// `stream [asked, width]`; then that of the mixed heads.
-    ///
-    /// `depth` says how far down the lowest layer must be followed.
     pub(crate) fn transform_adjoint(
         &self,
         stream: &mut [R],
-        (tape, adjoints): (&LayerTape<R>, &mut LayerAdjoints<R>),
-        scratch: &mut AdjointScratch<R>,
-        depth: Depth,
+        backward: &mut LayerBackward<'_, R>,
     ) {
-        let config = self.model.config();
+        let LayerBackward { tape, adjoints, scratch, depth } = backward;
+        let (config, depth) = (self.model.config(), *depth);
         let (width, asked) = (config.width, self.plan.queries());
         let AdjointScratch { outputs, normed, mixed, .. } = scratch;
         keep(&mut adjoints.kept[BlockKind::MlpDown as usize], stream);
@@ -267,10 +266,9 @@ impl<R: Real> LayerPass<'_, R> {
             self.back(Write::Add, BlockKind::MlpGate, gate, normed);
         }
         let normalised = &tape.mlp_normalised[..asked * width];
-        let sums = if self.readouts.is_some() { &self.sums.readouts } else { &self.sums.rows };
-        self.keep_norm(&mut adjoints.norms, 1, sums, (normed, normalised));
-        let norm = (config.norm_kind(), &self.norms()[1].scale[..]);
-        norm_adjoint(normed, norm, normalised, &tape.mlp_inverse[..asked], stream);
+        self.keep_norm(1, &mut adjoints.norms, normed, normalised);
+        let kept = Normalised { normalised, inverse: &tape.mlp_inverse[..asked] };
+        norm_adjoint(normed, config.norm_kind(), &self.norms()[1].scale, kept, stream);
         keep(&mut adjoints.kept[BlockKind::Output as usize], stream);
         if depth > Depth::Output {
             self.back(Write::Over, BlockKind::Output, stream, &mut mixed[..self.asked()]);
@@ -278,17 +276,12 @@ impl<R: Real> LayerPass<'_, R> {
     }
 
     /// The adjoints of queries, keys and values from that of the mixed heads.
-    pub(crate) fn attend_adjoint(
-        &self,
-        tape: &LayerTape<R>,
-        adjoints: &mut LayerAdjoints<R>,
-        scratch: &mut AdjointScratch<R>,
-        depth: Depth,
-    ) {
+    pub(crate) fn attend_adjoint(&self, backward: &mut LayerBackward<'_, R>) {
         if let Some(readouts) = self.readouts {
-            return self.attend_adjoint_at(readouts, (tape, adjoints), scratch, depth);
+            return self.attend_adjoint_at(readouts, backward);
         }
-        let asked = self.asked();
+        let LayerBackward { tape, adjoints, scratch, depth } = backward;
+        let (asked, depth) = (self.asked(), *depth);
         let AdjointScratch { outputs, mixed, scores, .. } = scratch;
         let mixed = &mixed[..asked];
         let probabilities = &tape.probabilities[..self.plan.probabilities()];
@@ -308,23 +301,20 @@ impl<R: Real> LayerPass<'_, R> {
         let [_, _, own_queries, own_keys, ..] = outputs;
         let queries = &mut either(kept_queries, own_queries)[..asked];
         let keys = &mut either(kept_keys, own_keys)[..rows];
-        self.plan.adjoint_of_scores(inputs, mixed, (&mut *queries, &mut *keys), scores);
+        let targets = ScoreAdjoints { queries: &mut *queries, keys: &mut *keys, scores };
+        self.plan.adjoint_of_scores(inputs, mixed, targets);
         self.turn_queries(Turn::Back, queries);
         self.turn_keys(Turn::Back, keys);
     }
 
     /// The adjoint of the first norm's output, left in `scratch`, and that of its weights.
-    pub(crate) fn normed_adjoint(
-        &self,
-        tape: &LayerTape<R>,
-        adjoints: &mut LayerAdjoints<R>,
-        scratch: &mut AdjointScratch<R>,
-    ) {
+    pub(crate) fn normed_adjoint(&self, backward: &mut LayerBackward<'_, R>) {
+        let LayerBackward { tape, adjoints, scratch, .. } = backward;
         let rows = self.positions.len() * self.width();
         if let Some(readouts) = self.readouts {
             self.normed_adjoint_at(readouts, adjoints, scratch);
         } else {
-            let AdjointScratch { outputs, normed, .. } = &mut *scratch;
+            let AdjointScratch { outputs, normed, .. } = &mut **scratch;
             let normed = &mut normed[..rows];
             let values = chosen(adjoints, outputs, BlockKind::Value, self.key_values());
             self.back(Write::Over, BlockKind::Value, values, normed);
@@ -333,34 +323,29 @@ impl<R: Real> LayerPass<'_, R> {
             let queries = chosen(adjoints, outputs, BlockKind::Query, self.asked());
             self.back(Write::Add, BlockKind::Query, queries, normed);
         }
-        let factors = (&scratch.normed[..rows], &tape.attention_normalised[..rows]);
-        self.keep_norm(&mut adjoints.norms, 0, &self.sums.rows, factors);
+        let normalised = &tape.attention_normalised[..rows];
+        self.keep_norm(0, &mut adjoints.norms, &scratch.normed[..rows], normalised);
     }
 
     /// Adds the adjoint of the layer's input, through the first norm, to `stream [rows, width]`,
     /// after [`LayerPass::normed_adjoint`].
-    pub(crate) fn input_adjoint(
-        &self,
-        tape: &LayerTape<R>,
-        scratch: &mut AdjointScratch<R>,
-        stream: &mut [R],
-    ) {
+    pub(crate) fn input_adjoint(&self, stream: &mut [R], backward: &mut LayerBackward<'_, R>) {
+        let LayerBackward { tape, scratch, .. } = backward;
         let (rows, size) = (self.positions.len(), self.positions.len() * self.width());
-        let normalised = &tape.attention_normalised[..size];
-        let norm = (self.model.config().norm_kind(), &self.norms()[0].scale[..]);
-        let inverse = &tape.attention_inverse[..rows];
-        norm_adjoint(&mut scratch.normed[..size], norm, normalised, inverse, stream);
+        let kept = Normalised {
+            normalised: &tape.attention_normalised[..size],
+            inverse: &tape.attention_inverse[..rows],
+        };
+        let (kind, scale) = (self.model.config().norm_kind(), &self.norms()[0].scale);
+        norm_adjoint(&mut scratch.normed[..size], kind, scale, kept, stream);
     }
 
     /// Keeps the adjoint of the weights of a layer's first or second norm, if it is asked for,
     /// from that of its output and from what it normalised, `[rows, width]` each.
-    fn keep_norm(
-        &self,
-        kept: &mut [R],
-        index: usize,
-        sums: &[Range<usize>],
-        (adjoint, normalised): (&[R], &[R]),
-    ) {
+    fn keep_norm(&self, index: usize, kept: &mut [R], adjoint: &[R], normalised: &[R]) {
+        // Where only read-outs are asked, the second norm has no other rows.
+        let few = index == 1 && self.readouts.is_some();
+        let sums = if few { &self.sums.readouts } else { &self.sums.rows };
         let (width, size) = (self.width(), self.model.config().shape(BlockKind::Norm).1);
         for (sum, kept) in sums.iter().zip(kept.chunks_exact_mut(size)) {
             let rows = sum.start * width..sum.end * width;

@@ -11,6 +11,7 @@
 
 mod adapter;
 mod attention;
+mod block_kind;
 mod blocks;
 mod buffer;
 mod config;
@@ -33,28 +34,33 @@ mod observe;
 mod operator;
 mod ops;
 mod order;
+mod overlay;
 mod parameters;
 mod passes;
 mod prepared;
 mod pretrain;
 mod prompt;
+mod quantised;
 mod real;
 mod rotary;
+mod spare;
 mod steps;
 mod tape;
 mod task;
 #[cfg(test)]
 mod testing;
+mod token_task;
 mod tokens;
 mod update;
 mod weights;
 
-pub use blocks::{BlockId, BlockKind, choose_blocks};
+pub use block_kind::BlockKind;
+pub use blocks::{BlockId, choose_blocks};
 pub use buffer::release_buffers;
 pub use config::{Config, Family, Llama, Variant};
 pub use error::{Error, Place};
 pub use factors::KernelForm;
-pub use gguf::{Encoding, Gguf, QuantisedMatrix};
+pub use gguf::Gguf;
 pub use hub::{HubSettings, Progress, locate};
 pub use labels::Labels;
 pub use layout::Layout;
@@ -63,7 +69,7 @@ pub use lora::{FirstFactor, Lora};
 pub use memory::memory_plan;
 pub use model::{Model, Outcome};
 pub use network::Network;
-pub use observe::{Observation, TokenTask, observe, observe_single_position};
+pub use observe::{Observation, observe, observe_single_position};
 pub use operator::KernelOperator;
 pub use ops::count_operations;
 pub use order::Order;
@@ -72,6 +78,7 @@ pub use passes::PassCount;
 pub use prepared::Prepared;
 pub use pretrain::{Batch, Gradients, PretrainSettings, Pretraining, StepReport};
 pub use prompt::{PromptSettings, Prompts};
+pub use quantised::{Encoding, QuantisedMatrix};
 pub use real::Real;
 pub use rotary::{Rotary, Scaling, Yarn};
 pub use steps::{
@@ -79,6 +86,7 @@ pub use steps::{
 };
 pub use tape::Tape;
 pub use task::{Example, Label, Query, Task, Template};
+pub use token_task::TokenTask;
 pub use tokens::{Bos, Tokenizer};
 pub use update::Update;
 pub use weights::Weights;

@@ -8,12 +8,11 @@ use crate::error::Error;
 use crate::labels::Labels;
 use crate::layout::Layout;
 use crate::network::Network;
-use crate::observe::finite;
 use crate::ops::dot;
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::steps::{Steps, check_positive};
-use crate::tape::Tape;
+use crate::tape::{Tape, finite};
 use crate::update::Update;
 use fewstep_core::Block;
 

@@ -8,8 +8,8 @@
 //! fast from about a hundred rows on. Those that come as `[in, out]` are transposed when a backward
 //! pass first asks, because products of small matrices through a view differ in their last bits.
 
-use crate::gguf::QuantisedMatrix;
 use crate::ops::{View, ViewMut, Write, product};
+use crate::quantised::QuantisedMatrix;
 use crate::real::Real;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -21,6 +21,20 @@ pub(crate) enum Order {
     InputsFirst,
     /// `[out, in]`, row by row.
     OutputsFirst,
+}
+
+/// Some rows (inputs) and columns (outputs) of a matrix `[in, out]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Submatrix {
+    pub(crate) rows: Range<usize>,
+    pub(crate) columns: Range<usize>,
+}
+
+impl Submatrix {
+    /// Number of weights.
+    pub(crate) fn size(&self) -> usize {
+        self.rows.len() * self.columns.len()
+    }
 }
 
 /// How many numbers of a packed matrix are unpacked at once, if a row is not longer: enough for a
@@ -47,7 +61,7 @@ pub(crate) struct Matrix<R> {
 }
 
 impl<R: Real> Matrix<R> {
-    pub(crate) fn new(values: Vec<R>, (inputs, outputs): (usize, usize), order: Order) -> Self {
+    pub(crate) fn new(values: Vec<R>, inputs: usize, outputs: usize, order: Order) -> Self {
         assert_eq!(values.len(), inputs * outputs, "a matrix has all its numbers");
         let transposed = (order == Order::InputsFirst).then(OnceLock::new);
         Self { storage: Storage::Plain(values), inputs, outputs, order, transposed }
@@ -216,23 +230,18 @@ impl<R: Real> Matrix<R> {
 
     /// Writes `own + change` into the rows (inputs) and columns (outputs) of a block, for
     /// `change [rows, columns]`; the rest stays.
-    pub(crate) fn set_block(
-        &mut self,
-        own: &Self,
-        (rows, columns): (Range<usize>, Range<usize>),
-        change: &[R],
-    ) {
+    pub(crate) fn set_block(&mut self, own: &Self, part: Submatrix, change: &[R]) {
         let Storage::Plain(values) = &mut self.storage else {
             unreachable!("updates are written into copies, which are not packed");
         };
-        let shape = (self.inputs, self.outputs);
         match &own.storage {
             Storage::Plain(own) => {
-                for_block(shape, self.order, (rows, columns), |index, from| {
+                for_block(self.inputs, self.outputs, self.order, part, |index, from| {
                     values[index] = own[index] + change[from];
                 });
             }
             Storage::Packed(own) => {
+                let Submatrix { rows, columns } = part;
                 for (offset, output) in columns.clone().enumerate() {
                     let own = unpack::<R>(own, output..output + 1);
                     let target = &mut values[output * self.inputs..][..self.inputs];
@@ -272,9 +281,10 @@ fn transpose<R: Real>(values: &[R], rows: usize, columns: usize) -> Vec<R> {
 /// Calls `visit` with the place of every number of a block in its matrix and in the block itself,
 /// which is `[rows, columns]` of a matrix of some inputs and outputs.
 pub(crate) fn for_block(
-    (inputs, outputs): (usize, usize),
+    inputs: usize,
+    outputs: usize,
     order: Order,
-    (rows, columns): (Range<usize>, Range<usize>),
+    Submatrix { rows, columns }: Submatrix,
     mut visit: impl FnMut(usize, usize),
 ) {
     match order {
@@ -298,7 +308,7 @@ pub(crate) fn for_block(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gguf::Encoding;
+    use crate::quantised::Encoding;
     use crate::testing::{Numbers, assert_close};
 
     /// Products with a packed matrix are those with its numbers, whatever is unpacked at once.
@@ -312,8 +322,8 @@ mod tests {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             let packed = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
             let packed: Matrix<f64> = Matrix::packed(packed);
-            let shape = (inputs, outputs);
-            let plain = Matrix::new(f64::of_weights(values), shape, Order::OutputsFirst);
+            let values = f64::of_weights(values);
+            let plain = Matrix::new(values, inputs, outputs, Order::OutputsFirst);
             assert!(packed.is_packed() && !plain.is_packed() && !packed.copy().is_packed());
             assert_eq!(packed.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));
             let (forward, backward) =
@@ -369,13 +379,14 @@ mod tests {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let packed = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
         let packed: Matrix<f32> = Matrix::packed(packed);
-        let plain = Matrix::new(values, (inputs, outputs), Order::OutputsFirst);
+        let plain = Matrix::new(values, inputs, outputs, Order::OutputsFirst);
         let (mut left, mut right) = (packed.copy(), plain.copy());
-        for place in [(0..7, 2..4), (3..6, 0..6)] {
-            let size = place.0.len() * place.1.len();
-            let change: Vec<f32> = (0..size).map(|_| f32::of(numbers.vector(1)[0])).collect();
-            left.set_block(&packed, place.clone(), &change);
-            right.set_block(&plain, place, &change);
+        for (rows, columns) in [(0..7, 2..4), (3..6, 0..6)] {
+            let part = Submatrix { rows, columns };
+            let change: Vec<f32> =
+                (0..part.size()).map(|_| f32::of(numbers.vector(1)[0])).collect();
+            left.set_block(&packed, part.clone(), &change);
+            right.set_block(&plain, part, &change);
         }
         assert_eq!(left.numbers(Order::OutputsFirst), right.numbers(Order::OutputsFirst));
         assert_ne!(left.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));

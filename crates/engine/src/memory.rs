@@ -1,7 +1,8 @@
 //! How much memory observing takes, counted before anything is allocated.
 
 use crate::attention::GROUP;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::factors::EXPLICIT_BUFFER;
 use crate::layer::Depth;
@@ -194,7 +195,7 @@ pub fn memory_plan(
     let adjoints =
         kept_adjoints(config, &adjoint, blocks, lowest) + beyond + adjoint.sequences * stream;
     let above = adjoint_buffers(config, &part, blocks, lowest);
-    let factors = kernel_buffers((config, lora), &forward, &adjoint, blocks);
+    let factors = kernel_buffers(config, lora, &forward, &adjoint, blocks);
     let again = packed_adjoints(config, &adjoint, blocks);
     let apart =
         (adjoints + above.max(factors) + again) * size + 2.0 * adjoint.rows * BOOKKEEPING;
@@ -358,7 +359,8 @@ fn folded_rows(config: &Config, block: &BlockId) -> Option<f64> {
 
 /// The inputs of one matrix, and products of tokens or a part of all derivatives.
 fn kernel_buffers(
-    (config, lora): (&Config, &Lora),
+    config: &Config,
+    lora: &Lora,
     forward: &Rows,
     adjoint: &Rows,
     blocks: &[BlockId],

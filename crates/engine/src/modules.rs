@@ -1,8 +1,7 @@
 //! What files call the matrices of a layer, and which of the engine's are in each.
 
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::config::{Config, Family};
-use crate::parameters::prefix;
 
 /// A matrix of a layer as files have it.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +40,14 @@ pub(crate) fn modules(config: &Config) -> &'static [Module] {
     match config.family {
         Family::Gpt2 => &GPT2,
         Family::Llama(_) => &LLAMA,
+    }
+}
+
+/// What the names of the body of the model begin with, unless a checkpoint leaves it out.
+pub(crate) fn prefix(config: &Config) -> &'static str {
+    match config.family {
+        Family::Gpt2 => "transformer.",
+        Family::Llama(_) => "model.",
     }
 }
 

@@ -1,9 +1,10 @@
 //! A model's weights as passes read them, and updates to them that leave them as they are.
 //!
 //! In: [`Config`] and [`Parameters`]. Out: [`Network`], read-only and shared between tasks and
-//! threads. An [`Update`] is kept apart; an `Overlay` holds the sum for the matrices it touches.
+//! threads. An [`Update`](crate::Update) is kept apart; an `Overlay` holds the sum for the matrices it touches.
 
-use crate::blocks::{BlockId, BlockKind, check_blocks};
+use crate::block_kind::BlockKind;
+use crate::blocks::{BlockId, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
 use crate::gguf::Gguf;
@@ -13,7 +14,6 @@ use crate::matrix::{Matrix, Order};
 use crate::ops::NormWeights;
 use crate::parameters::{self, Layer, Norm, PackedTensors, Parameters, check_sizes};
 use crate::real::Real;
-use crate::update::{Part, Update};
 use std::sync::Arc;
 
 /// How many kinds of matrices there are.
@@ -21,8 +21,8 @@ pub(crate) const KINDS: usize = BlockKind::MATRICES.len();
 
 /// A linear layer; without a bias `bias` is empty, else `[out]`.
 #[derive(Clone, Debug)]
-struct Linear<R> {
-    weight: Matrix<R>,
+pub(crate) struct Linear<R> {
+    pub(crate) weight: Matrix<R>,
     bias: Vec<R>,
 }
 
@@ -96,8 +96,8 @@ impl<R: Real> Network<R> {
         let Parameters { token_embedding, position_embedding, layers, final_norm, unembedding } =
             parameters;
         let table = |values: Vec<f32>| {
-            let shape = (config.width, config.vocabulary);
-            Matrix::new(R::of_weights(values), shape, Order::OutputsFirst)
+            let (inputs, outputs) = (config.width, config.vocabulary);
+            Matrix::new(R::of_weights(values), inputs, outputs, Order::OutputsFirst)
         };
         Ok(Self {
             config: config.clone(),
@@ -293,29 +293,6 @@ impl<R: Real> Network<R> {
     pub(crate) fn bias(&self, layer: usize, kind: BlockKind) -> &[R] {
         &self.layers[layer].linear(kind).bias
     }
-
-    /// A matrix, as updated.
-    pub(crate) fn matrix<'a>(
-        &'a self,
-        overlay: &'a Overlay<R>,
-        layer: usize,
-        kind: BlockKind,
-    ) -> &'a Matrix<R> {
-        overlay.get(layer, kind).unwrap_or_else(|| &self.layers[layer].linear(kind).weight)
-    }
-
-    /// The norms of a layer, in front of attention and of the MLP, as updated.
-    pub(crate) fn norms<'a>(
-        &'a self,
-        overlay: &'a Overlay<R>,
-        layer: usize,
-    ) -> [&'a NormWeights<R>; 2] {
-        let own = &self.layers[layer];
-        match &overlay.norms[layer] {
-            None => [&own.attention_norm, &own.mlp_norm],
-            Some([attention, mlp]) => [attention, mlp],
-        }
-    }
 }
 
 impl Network<f32> {
@@ -375,8 +352,9 @@ impl<R: Real> LayerWeights<R> {
     fn new(layer: Layer, config: &Config) -> Self {
         let linear = |kind: BlockKind, linear: parameters::Linear| {
             let weight = R::of_weights(linear.weight);
+            let (inputs, outputs) = config.shape(kind);
             Linear {
-                weight: Matrix::new(weight, config.shape(kind), config.order()),
+                weight: Matrix::new(weight, inputs, outputs, config.order()),
                 bias: R::of_weights(linear.bias),
             }
         };
@@ -407,7 +385,7 @@ impl<R: Real> LayerWeights<R> {
         Ok(Self { attention_norm: norm(attention), mlp_norm: norm(mlp), matrices })
     }
 
-    fn linear(&self, kind: BlockKind) -> &Linear<R> {
+    pub(crate) fn linear(&self, kind: BlockKind) -> &Linear<R> {
         let linear = self.matrices[kind as usize].as_ref();
         linear.expect("only matrices that the configuration has are asked for")
     }
@@ -415,52 +393,6 @@ impl<R: Real> LayerWeights<R> {
 
 fn norm<R: Real>(norm: Norm) -> NormWeights<R> {
     NormWeights { scale: R::of_weights(norm.scale), shift: R::of_weights(norm.shift) }
-}
-
-/// Copies of the matrices and norms that an update touches, with the update added.
-#[derive(Clone, Debug)]
-pub(crate) struct Overlay<R> {
-    /// By layer, then kind.
-    matrices: Vec<Option<Matrix<R>>>,
-    /// By layer: in front of attention and of the MLP.
-    norms: Vec<Option<[NormWeights<R>; 2]>>,
-    /// Room for the change of a whole matrix.
-    whole: Vec<R>,
-}
-
-impl<R: Real> Overlay<R> {
-    /// The weights as they are.
-    pub(crate) fn none(model: &Network<R>) -> Self {
-        let layers = model.layers.len();
-        Self {
-            matrices: std::iter::repeat_with(|| None).take(layers * KINDS).collect(),
-            norms: vec![None; layers],
-            whole: Vec::new(),
-        }
-    }
-
-    /// The matrix with its update, if it has one.
-    fn get(&self, layer: usize, kind: BlockKind) -> Option<&Matrix<R>> {
-        self.matrices[layer * KINDS + kind as usize].as_ref()
-    }
-
-    /// `W + θ` for the blocks of an update.
-    pub(crate) fn set(&mut self, model: &Network<R>, update: &Update<R>) {
-        let Self { matrices, norms, whole } = self;
-        update.for_each_part(&model.config, whole, |Part { layer, kind, place, change }| {
-            let own = &model.layers[layer];
-            if kind == BlockKind::Norm {
-                let (attention, mlp) = change.split_at(change.len() / 2);
-                let moved = [own.attention_norm.moved(attention), own.mlp_norm.moved(mlp)];
-                norms[layer] = Some(moved);
-                return;
-            }
-            let own = &own.linear(kind).weight;
-            let index = layer * KINDS + kind as usize;
-            let updated = matrices[index].get_or_insert_with(|| own.copy());
-            updated.set_block(own, place, change);
-        });
-    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@
 use crate::blocks::BlockId;
 use crate::error::Error;
 use crate::network::Network;
-use crate::observe::TokenTask;
 use crate::ops::{View, ViewMut, Write, dot, product};
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::tape::{Tape, write_gradient};
+use crate::token_task::TokenTask;
 use fewstep_core::matfree::LinearOperator;
 
 /// The kernel of all chosen blocks together, known by its products alone.

@@ -200,7 +200,9 @@ pub(crate) fn product<R: Real>(
     assert!(left.fits() && right.fits() && last < target.values.len(), "views are inside");
     assert!(columns <= target.row_stride || rows == 1, "target rows do not overlap");
     if let Some(way) = direct::way(left, right) {
-        return direct::product(way, (write, scale), target, left, right);
+        let stride = target.row_stride;
+        let product = direct::Product { write, scale, left, right, stride };
+        return product.run(way, target.values);
     }
     let target = Place { first: target.values.as_mut_ptr(), row_stride: target.row_stride };
     // SAFETY: the assertions above hold, so every entry that the three views name lies inside
@@ -409,7 +411,14 @@ impl<R: Real> NormWeights<R> {
 }
 
 /// What the adjoint of a norm needs: `normalised [rows, width]`, `inverse [rows]`.
+#[derive(Clone, Copy)]
 pub(crate) struct Normalised<'a, R> {
+    pub(crate) normalised: &'a [R],
+    pub(crate) inverse: &'a [R],
+}
+
+/// The same, to write to.
+pub(crate) struct NormalisedMut<'a, R> {
     pub(crate) normalised: &'a mut [R],
     pub(crate) inverse: &'a mut [R],
 }
@@ -420,9 +429,10 @@ pub(crate) struct Normalised<'a, R> {
 /// that it is found in the predictions.
 pub(crate) fn normalise<R: Real>(
     input: &[R],
-    (kind, width): (NormKind, usize),
+    kind: NormKind,
+    width: usize,
     epsilon: R,
-    kept: Normalised<'_, R>,
+    kept: NormalisedMut<'_, R>,
 ) {
     let rows = input.chunks_exact(width).zip(kept.normalised.chunks_exact_mut(width));
     for ((input, normalised), inverse) in rows.zip(kept.inverse) {
@@ -481,15 +491,15 @@ pub(crate) fn affine<R: Real>(normalised: &[R], norm: &NormWeights<R>, output: &
 /// overwritten by `g`.
 pub(crate) fn norm_adjoint<R: Real>(
     adjoint: &mut [R],
-    (kind, scale): (NormKind, &[R]),
-    normalised: &[R],
-    inverse: &[R],
+    kind: NormKind,
+    scale: &[R],
+    kept: Normalised<'_, R>,
     target: &mut [R],
 ) {
     let width = scale.len();
     let count = R::of(width as f64);
-    let rows = adjoint.chunks_exact_mut(width).zip(normalised.chunks_exact(width));
-    let rows = rows.zip(inverse).zip(target.chunks_exact_mut(width));
+    let rows = adjoint.chunks_exact_mut(width).zip(kept.normalised.chunks_exact(width));
+    let rows = rows.zip(kept.inverse).zip(target.chunks_exact_mut(width));
     let run = |adjoint: &mut [R], normalised: &[R], inverse: R, target: &mut [R]| {
         scale_by(adjoint, scale);
         let mean = kind.mean(adjoint);

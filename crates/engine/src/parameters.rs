@@ -4,10 +4,11 @@
 //! order of the checkpoint, row by row: `[in, out]` in the GPT-2 family, `[out, in]` in the Llama
 //! family. Nothing here computes.
 
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
+use crate::modules::prefix;
 use crate::weights::{Weights, check_finite};
 use half::f16;
 use safetensors::Dtype;
@@ -21,7 +22,7 @@ mod tensors;
 
 pub(crate) use packed::PackedTensors;
 use tensors::{UNEMBEDDING, is_table};
-pub(crate) use tensors::{check_sizes, full_name, layout, prefix};
+pub(crate) use tensors::{check_sizes, full_name, layout};
 
 /// A norm: `y = scale · (x − mean)/√(variance + ε) + shift`, or without mean and shift.
 ///

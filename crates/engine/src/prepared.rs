@@ -12,10 +12,11 @@ use crate::error::Error;
 use crate::factors::{KernelForm, couplings, kernels};
 use crate::layout::Layout;
 use crate::network::Network;
-use crate::observe::{Observation, TokenTask, finite, observation};
+use crate::observe::{Observation, observation};
 use crate::real::Real;
 use crate::steps::{Applied, Descent, Steps, filter_on, steps_on, update_on};
-use crate::tape::Tape;
+use crate::tape::{Tape, finite};
+use crate::token_task::TokenTask;
 use crate::update::Update;
 use fewstep_core::{Filter, Geometry, Spectrum};
 

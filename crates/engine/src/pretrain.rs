@@ -22,8 +22,7 @@ pub use settings::PretrainSettings;
 use crate::config::Config;
 use crate::error::Error;
 use crate::parameters::Parameters;
-use adamw::Moments;
-use checkpoint::State;
+use adamw::{Moments, State};
 use gradients::Machine;
 use std::path::Path;
 
@@ -102,7 +101,7 @@ impl Pretraining {
         places::check_trainable(config)?;
         settings.check()?;
         let machine = Machine::new(config);
-        let state = checkpoint::resume(file, &machine.places, (config, &settings))?;
+        let state = checkpoint::resume(file, &machine.places, config, &settings)?;
         Ok(Self { config: config.clone(), settings, state, machine, threads: 1 })
     }
 
@@ -113,8 +112,8 @@ impl Pretraining {
     /// [`Error::File`] if it cannot be written, [`Error::WeightNotFinite`] if a parameter has
     /// overflown.
     pub fn save(&self, file: &Path) -> Result<(), Error> {
-        let run = (&self.config, &self.settings);
-        checkpoint::save(file, &self.state, &self.machine.places, run)
+        let places = &self.machine.places;
+        checkpoint::save(file, &self.state, places, &self.config, &self.settings)
     }
 
     /// The same run on up to `threads` threads (more than 4 are of no use).
@@ -144,8 +143,7 @@ impl Pretraining {
         }
         let factor = adamw::clip_factor(gradient_norm, settings.largest_gradient_norm);
         let learning_rate = settings.learning_rate_at(state.steps);
-        let targets = (&mut state.weights[..], &mut state.moments);
-        adamw::update(targets, (gradient, factor), &machine.places, settings, state.steps);
+        adamw::update(state, gradient, factor, &machine.places, settings);
         state.steps = state.steps.saturating_add(1);
         Ok(StepReport { loss, gradient_norm, learning_rate })
     }

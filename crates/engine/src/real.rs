@@ -2,7 +2,7 @@
 //!
 //! One code serves both. Only what the passes need is here.
 
-use crate::buffer::{self, Spare};
+use crate::spare::{self, Spare};
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -130,7 +130,7 @@ impl Real for f32 {
     }
 
     fn with_spare<T>(act: impl FnOnce(&mut Spare<Self>) -> T) -> Option<T> {
-        buffer::SINGLE.try_with(|spare| act(&mut spare.borrow_mut())).ok()
+        spare::SINGLE.try_with(|spare| act(&mut spare.borrow_mut())).ok()
     }
 }
 
@@ -167,7 +167,7 @@ impl Real for f64 {
     }
 
     fn with_spare<T>(act: impl FnOnce(&mut Spare<Self>) -> T) -> Option<T> {
-        buffer::DOUBLE.try_with(|spare| act(&mut spare.borrow_mut())).ok()
+        spare::DOUBLE.try_with(|spare| act(&mut spare.borrow_mut())).ok()
     }
 }
 

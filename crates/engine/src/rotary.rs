@@ -172,13 +172,13 @@ impl Rotary {
     /// Whether all numbers are within their ranges.
     pub(crate) fn check(&self, file: &Path) -> Result<(), Error> {
         let (over_0, over_1) = (|x: f64| x > 0.0, |x: f64| x > 1.0);
-        check(file, "rope_theta", self.base, (over_1, "finite and over 1"))?;
+        check(file, "rope_theta", self.base, "finite and over 1", over_1)?;
         let factor =
-            |factor| check(file, "factor", factor, (|x| x >= 1.0, "finite and at least 1"));
-        let positive = |name, x| check(file, name, x, (over_0, "finite and over 0"));
+            |factor| check(file, "factor", factor, "finite and at least 1", |x| x >= 1.0);
+        let positive = |name, x| check(file, name, x, "finite and over 0", over_0);
         let length = |original: usize| {
             let name = "original_max_position_embeddings";
-            check(file, name, original as f64, (over_0, "at least 1"))
+            check(file, name, original as f64, "at least 1", over_0)
         };
         match self.scaling {
             Scaling::None => Ok(()),
@@ -339,7 +339,8 @@ fn check(
     file: &Path,
     setting: &'static str,
     found: f64,
-    (holds, allowed): (impl Fn(f64) -> bool, &'static str),
+    allowed: &'static str,
+    holds: impl Fn(f64) -> bool,
 ) -> Result<(), Error> {
     if found.is_finite() && holds(found) {
         return Ok(());

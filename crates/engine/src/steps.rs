@@ -6,11 +6,11 @@
 use crate::blocks::BlockId;
 use crate::error::Error;
 use crate::network::Network;
-use crate::observe::{TokenTask, finite};
 use crate::ops::dot;
 use crate::passes::PassCount;
 use crate::real::Real;
-use crate::tape::{Sequences, Tape, write_gradient};
+use crate::tape::{Sequences, Tape, finite, write_gradient};
+use crate::token_task::TokenTask;
 use crate::update::Update;
 use fewstep_core::{Filter, Spectrum};
 
@@ -278,10 +278,10 @@ pub(crate) fn average_on<R: Real>(
     follow: Follow,
 ) -> Result<(Applied<R>, Vec<f64>), Error> {
     let mut tape = tape.of_examples();
-    let base = split(finite(tape.predictions(), 0)?);
-    let mut residuals = task.residuals(&base.0);
+    let base = Predictions::of(finite(tape.predictions(), 0)?);
+    let mut residuals = task.residuals(&base.examples);
     let (mut update, mut average) = (tape.zero_update(), tape.zero_update());
-    let (mut scratch, mut taken, mut path) = (Vec::new(), 0, vec![base.1]);
+    let (mut scratch, mut taken, mut path) = (Vec::new(), 0, vec![base.query]);
     for &(horizon, weight) in weights {
         while taken < horizon {
             if taken > 0 {
@@ -303,17 +303,17 @@ pub(crate) fn average_on<R: Real>(
 /// What an update that took so many steps does, beside what was predicted before it.
 fn applied<R: Real>(
     mut tape: Tape<'_, R>,
-    (base_predictions, base_query_prediction): (Vec<f64>, f64),
+    base: Predictions,
     update: Update<R>,
     steps: usize,
 ) -> Result<Applied<R>, Error> {
-    let (predictions, query_prediction) = split(finite(tape.run(&update)?, steps)?);
+    let updated = Predictions::of(finite(tape.run(&update)?, steps)?);
     let passes = tape.passes();
     Ok(Applied {
-        predictions,
-        query_prediction,
-        base_predictions,
-        base_query_prediction,
+        predictions: updated.examples,
+        query_prediction: updated.query,
+        base_predictions: base.examples,
+        base_query_prediction: base.query,
         update,
         passes,
     })
@@ -463,18 +463,15 @@ fn apply<R: Real>(
     applied(tape, base, update, 1)
 }
 
-/// What a tape predicts before an update, leave-one-out prompts and query, and the update.
-type Weighed<R> = ((Vec<f64>, f64), Update<R>);
-
-/// An update that is not applied.
+/// What a tape predicts before an update, and the update, which is not applied.
 fn weighed<R: Real>(
     tape: &mut Tape<'_, R>,
     task: &TokenTask,
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
-) -> Result<Weighed<R>, Error> {
-    let base = split(finite(tape.predictions(), 0)?);
-    let weights = weigh(&task.residuals(&base.0))?;
+) -> Result<(Predictions, Update<R>), Error> {
+    let base = Predictions::of(finite(tape.predictions(), 0)?);
+    let weights = weigh(&task.residuals(&base.examples))?;
     tape.pull_back(&seeds(&weights))?;
     let mut update = tape.zero_update();
     add_gradient(tape, scales, &mut update, &mut Vec::new());
@@ -482,9 +479,17 @@ fn weighed<R: Real>(
 }
 
 /// The predictions of the leave-one-out prompts, and that for the query.
-fn split(mut predictions: Vec<f64>) -> (Vec<f64>, f64) {
-    let query = predictions.pop().expect("the query is the last sequence");
-    (predictions, query)
+struct Predictions {
+    examples: Vec<f64>,
+    query: f64,
+}
+
+impl Predictions {
+    /// From those of all sequences of a task, of which the query is the last.
+    fn of(mut all: Vec<f64>) -> Self {
+        let query = all.pop().expect("the query is the last sequence");
+        Self { examples: all, query }
+    }
 }
 
 /// Predictions of a task under an update made before.

@@ -5,7 +5,8 @@
 //! derivative. Layers below the lowest block are computed once and remembered by their result
 //! alone. Running again after an update allocates nothing.
 
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::Error;
@@ -16,12 +17,13 @@ use crate::layer::{
 };
 use crate::layout::Layout;
 use crate::lora::FirstFactors;
-use crate::network::{Network, Overlay};
-use crate::observe::{TokenTask, finite};
+use crate::network::Network;
 use crate::ops::Write;
+use crate::overlay::Overlay;
 use crate::passes::PassCount;
 use crate::real::Real;
 use crate::rotary::Rotations;
+use crate::token_task::TokenTask;
 use crate::update::Update;
 
 mod adjoint;
@@ -34,6 +36,7 @@ pub(crate) use factors::{Factors, write_gradient};
 pub(crate) use plans::PART_ROWS;
 use plans::{Plans, Separate};
 use readout::Readout;
+pub(crate) use readout::finite;
 
 /// The stream between layers, `[rows, width]`, and after the last one, `[sequences, width]`.
 #[derive(Clone, Debug)]
@@ -433,11 +436,8 @@ impl<'m, R: Real> Tape<'m, R> {
             let sizes = self.plans.largest_sizes(from..self.lowest, self.model.config());
             let mut tape = LayerTape::new(&sizes, Keeps::default());
             for layer in from..self.lowest {
-                let pass = self.plans.pass(
-                    (self.model, self.rotations.as_ref()),
-                    &self.overlay,
-                    layer,
-                );
+                let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
+                let pass = self.plans.pass(self.model, overlay, rotations, layer);
                 run_layer(
                     &pass,
                     &mut self.streams,
@@ -465,8 +465,8 @@ impl<'m, R: Real> Tape<'m, R> {
         self.streams.rows[..rows].copy_from_slice(&self.input[..rows]);
         for (index, tape) in self.layers.iter_mut().enumerate() {
             let valid = if index == 0 { self.valid } else { Valid::default() };
-            let model = (self.model, self.rotations.as_ref());
-            let pass = plans.pass(model, &self.overlay, self.lowest + index);
+            let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
+            let pass = plans.pass(self.model, overlay, rotations, self.lowest + index);
             run_layer(&pass, &mut self.streams, tape, &mut self.scratch, valid);
         }
         let asked = layout.sequences() * width;

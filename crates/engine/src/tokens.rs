@@ -113,7 +113,7 @@ impl Tokenizer {
         } else if vocabulary.exists() && merges.exists() {
             let texts = [&vocabulary, &merges].map(|file| files::read(file, LONGEST_FILE));
             let [json, lines] = texts;
-            Self::parse_pair([&vocabulary, &merges], [json?, lines?], config)
+            Self::parse_pair(&vocabulary, &merges, json?, lines?, config)
         } else {
             Err(Error::NoTokenizer { directory: directory.to_path_buf() })
         }
@@ -162,8 +162,8 @@ impl Tokenizer {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn from_vocabulary(json: &[u8], merges: &[u8], config: &Config) -> Result<Self, Error> {
-        let files = [Path::new(VOCABULARY), Path::new(MERGES)];
-        Self::parse_pair(files, [json.to_vec(), merges.to_vec()], config)
+        let (file, lines) = (Path::new(VOCABULARY), Path::new(MERGES));
+        Self::parse_pair(file, lines, json.to_vec(), merges.to_vec(), config)
     }
 
     pub(crate) fn parse_whole(
@@ -176,8 +176,10 @@ impl Tokenizer {
     }
 
     fn parse_pair(
-        [file, merges]: [&Path; 2],
-        [json, lines]: [Vec<u8>; 2],
+        file: &Path,
+        merges: &Path,
+        json: Vec<u8>,
+        lines: Vec<u8>,
         config: &Config,
     ) -> Result<Self, Error> {
         let text = std::str::from_utf8(&lines).map_err(|_| Error::File {

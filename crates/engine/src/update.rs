@@ -7,12 +7,13 @@
 //! The change of a LoRA block means nothing without the fixed first factor, so the two go together:
 //! the file holds `lora-value.5` `[rank, out]` and `lora-value.5.first` `[in, rank]`.
 
-use crate::blocks::{BlockId, BlockKind, check_blocks};
+use crate::block_kind::BlockKind;
+use crate::blocks::{BlockId, check_blocks};
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::lora::{FirstFactor, FirstFactors, check_rank};
-use crate::matrix::{Order, for_block};
+use crate::matrix::{Order, Submatrix, for_block};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
 use crate::parameters::{Parameters, check_sizes};
@@ -20,7 +21,6 @@ use crate::real::Real;
 use crate::weights::{Weights, check_finite};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
-use std::ops::Range;
 use std::path::Path;
 
 /// The longest header that a file of an update can have, beside its numbers.
@@ -57,7 +57,7 @@ pub(crate) struct Part<'a, R> {
     pub(crate) layer: usize,
     /// A matrix or the norms.
     pub(crate) kind: BlockKind,
-    pub(crate) place: (Range<usize>, Range<usize>),
+    pub(crate) place: Submatrix,
     pub(crate) change: &'a [R],
 }
 
@@ -104,7 +104,7 @@ impl<R: Real> Update<R> {
     ) -> Self {
         let mut update = Self { blocks: Vec::new(), firsts: FirstFactors::none() };
         for block in blocks {
-            let (rows, columns) = block.place(config);
+            let Submatrix { rows, columns } = block.place(config);
             let mut size = rows.len() * columns.len();
             if let Some(first) = firsts.get(block) {
                 size = first.len() / rows.len() * columns.len();
@@ -206,7 +206,7 @@ impl<R: Real> Update<R> {
 
     /// The shape of a block's change for a model; norms are one vector.
     fn shape(&self, config: &Config, block: &BlockId, change: &[R]) -> Vec<usize> {
-        let (rows, columns) = block.place(config);
+        let Submatrix { rows, columns } = block.place(config);
         match block.kind() {
             BlockKind::Norm => vec![columns.len()],
             kind if kind.is_lora() => vec![change.len() / columns.len(), columns.len()],
@@ -229,29 +229,30 @@ impl<R: Real> Update<R> {
             if !self.firsts.iter().any(|(other, _)| same(other)) {
                 visit(Part { layer, kind, place, change });
             } else if block.kind().is_lora() {
-                self.write_whole(config, (layer, kind), whole);
+                self.write_whole(config, layer, kind, whole);
                 visit(Part { layer, kind, place, change: whole });
             }
         }
     }
 
     /// The change of a matrix by all blocks that move it, `[in, out]`.
-    fn write_whole(&self, config: &Config, of: (usize, BlockKind), whole: &mut Vec<R>) {
-        let shape = config.shape(of.1);
+    fn write_whole(&self, config: &Config, layer: usize, kind: BlockKind, whole: &mut Vec<R>) {
+        let (inputs, outputs) = config.shape(kind);
         whole.clear();
-        whole.resize(shape.0 * shape.1, R::ZERO);
+        whole.resize(inputs * outputs, R::ZERO);
         for (block, change) in &self.blocks {
-            if (block.layer(), block.kind().matrix()) != (of.0, Some(of.1)) {
+            if (block.layer(), block.kind().matrix()) != (layer, Some(kind)) {
                 continue;
             }
             if let Some(first) = self.firsts.get(block) {
-                let rank = change.len() / shape.1;
+                let rank = change.len() / outputs;
                 let (first, change) =
-                    (View::new(first, shape.0, rank), View::new(change, rank, shape.1));
-                let target = ViewMut::new(whole, shape.0, shape.1);
+                    (View::new(first, inputs, rank), View::new(change, rank, outputs));
+                let target = ViewMut::new(whole, inputs, outputs);
                 product(Write::Add, target, first, change, R::ONE);
             } else {
-                for_block(shape, Order::InputsFirst, block.place(config), |index, from| {
+                let part = block.place(config);
+                for_block(inputs, outputs, Order::InputsFirst, part, |index, from| {
                     whole[index] += change[from];
                 });
             }
@@ -367,7 +368,8 @@ impl Update<f32> {
                 layer.mlp_norm.add(mlp);
                 return;
             };
-            for_block(config.shape(kind), config.order(), place, |index, from| {
+            let (inputs, outputs) = config.shape(kind);
+            for_block(inputs, outputs, config.order(), place, |index, from| {
                 linear.weight[index] += change[from];
             });
         });
@@ -435,7 +437,7 @@ impl Update<f32> {
         block: BlockId,
     ) -> Result<(), Error> {
         let name = block.to_string();
-        let (rows, columns) = block.place(config);
+        let Submatrix { rows, columns } = block.place(config);
         let shape = match block.kind() {
             BlockKind::Norm => vec![columns.len()],
             kind if kind.is_lora() => {

@@ -6,12 +6,13 @@
 //! queries and keys are stored as rotary pairs, and so are those of their second factors.
 
 use super::Pair;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::{Config, Family, Llama, Variant};
 use crate::error::Error;
 use crate::files;
-use crate::gguf::RowOrder;
 use crate::network::Network;
+use crate::quantised::RowOrder;
 use crate::update::Update;
 use std::path::Path;
 
@@ -151,7 +152,8 @@ mod tests {
     use crate::adapter::modules;
     use crate::gguf::header::Header;
     use crate::gguf::names::target;
-    use crate::parameters::{full_name, layout, prefix};
+    use crate::modules::prefix;
+    use crate::parameters::{full_name, layout};
 
     /// One model of each architecture; heads share keys and values, and are wider than need be.
     fn configs() -> Vec<Config> {

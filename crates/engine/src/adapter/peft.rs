@@ -7,15 +7,16 @@
 
 use super::blocks_of;
 use super::peft_config::{self, Settings};
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::matrix::{Order, for_block};
-use crate::modules::{Module, layers_name, modules, norm_paths};
+use crate::modules::{Module, layers_name, modules, norm_paths, prefix};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
-use crate::parameters::{Precision, Stored, prefix};
+use crate::parameters::{Precision, Stored};
 use crate::update::Update;
 use crate::weights::{self, Weights, check_finite};
 use safetensors::serialize;
@@ -143,7 +144,8 @@ impl Update<f32> {
         for ((layer, module), path) in adapted(&file, &weights, config)? {
             let module = &modules(config)[module];
             let (rank, scale) = settings.of(&directory.join(CONFIG), &path)?;
-            let change = dense(&weights, config, (module, &path), (rank, scale))?;
+            let adapted = Adapted { module, path: &path, rank, scale };
+            let change = adapted.change(&weights, config)?;
             check_finite(&file, &format!("{START}{path}"), &change)?;
             blocks.extend(cut(&change, config, layer, module));
         }
@@ -268,27 +270,34 @@ fn allowed(config: &Config) -> String {
     format!("{start}. with a layer from 0 to {last}, one of {}", names.join(", "))
 }
 
-/// `scale · Aᵀ Bᵀ`: the change of a module, `[inputs, outputs]`.
-fn dense(
-    weights: &Weights<'_>,
-    config: &Config,
-    (module, path): (&Module, &str),
-    (rank, scale): (usize, f64),
-) -> Result<Vec<f32>, Error> {
-    let (inputs, outputs) = module.shape(config);
-    let first = weights.tensor(&format!("{START}{path}{FIRST}"), &[rank, inputs])?;
-    let second = weights.tensor(&format!("{START}{path}{SECOND}"), &[outputs, rank])?;
-    let mut change = vec![0.0; inputs * outputs];
-    #[allow(clippy::cast_possible_truncation, reason = "weights are in single precision")]
-    let scale = scale as f32;
-    product(
-        Write::Over,
-        ViewMut::new(&mut change, inputs, outputs),
-        View::new(&first, rank, inputs).transposed(),
-        View::new(&second, outputs, rank).transposed(),
-        scale,
-    );
-    Ok(change)
+/// A module that an adapter changes.
+struct Adapted<'a> {
+    module: &'a Module,
+    /// Its path in the file.
+    path: &'a str,
+    rank: usize,
+    scale: f64,
+}
+
+impl Adapted<'_> {
+    /// `scale · Aᵀ Bᵀ`: the change of the module, `[inputs, outputs]`.
+    fn change(&self, weights: &Weights<'_>, config: &Config) -> Result<Vec<f32>, Error> {
+        let &Self { module, path, rank, scale } = self;
+        let (inputs, outputs) = module.shape(config);
+        let first = weights.tensor(&format!("{START}{path}{FIRST}"), &[rank, inputs])?;
+        let second = weights.tensor(&format!("{START}{path}{SECOND}"), &[outputs, rank])?;
+        let mut change = vec![0.0; inputs * outputs];
+        #[allow(clippy::cast_possible_truncation, reason = "weights are in single precision")]
+        let scale = scale as f32;
+        product(
+            Write::Over,
+            ViewMut::new(&mut change, inputs, outputs),
+            View::new(&first, rank, inputs).transposed(),
+            View::new(&second, outputs, rank).transposed(),
+            scale,
+        );
+        Ok(change)
+    }
 }
 
 /// The blocks of a module, each with its part of the change `[inputs, outputs]`.
@@ -298,14 +307,14 @@ fn cut(
     layer: usize,
     module: &Module,
 ) -> Vec<(BlockId, Vec<f32>)> {
-    let shape = module.shape(config);
+    let (inputs, outputs) = module.shape(config);
     let mut blocks = Vec::new();
     for (kind, start) in module.parts(config) {
         for block in blocks_of(config, kind, layer) {
-            let (rows, columns) = block.place(config);
-            let mut part = vec![0.0; rows.len() * columns.len()];
-            let columns = start + columns.start..start + columns.end;
-            for_block(shape, Order::InputsFirst, (rows, columns), |index, to| {
+            let mut place = block.place(config);
+            let mut part = vec![0.0; place.size()];
+            place.columns = start + place.columns.start..start + place.columns.end;
+            for_block(inputs, outputs, Order::InputsFirst, place, |index, to| {
                 part[to] = change[index];
             });
             blocks.push((block, part));

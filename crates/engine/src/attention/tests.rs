@@ -98,13 +98,9 @@ fn heads_may_be_rows_at_readouts() {
             };
             let mut adjoints = [vec![f64::NAN; asking], vec![0.0; rows]];
             let [of_queries, of_keys] = &mut adjoints;
-            let mut scratch = vec![f64::NAN; folded.largest_group()];
-            folded.adjoint_of_asking(
-                (plan, inputs),
-                &seed,
-                (&mut of_queries[..], &mut of_keys[..]),
-                &mut scratch,
-            );
+            let scores = &mut vec![f64::NAN; folded.largest_group()];
+            let targets = ScoreAdjoints { queries: of_queries, keys: of_keys, scores };
+            folded.adjoint_of_asking(plan, inputs, &seed, targets);
             [mixed, probabilities.clone(), adjoints.concat()].concat()
         });
         for (&a, &b) in found[0].iter().zip(&found[1]) {
@@ -160,7 +156,7 @@ fn check(counts: HeadCounts, plan: &AttentionPlan, seen: &[Vec<usize>], numbers:
 
     let seed = numbers.vector(asking);
     let mut adjoints = [vec![f64::NAN; asking], vec![f64::NAN; rows], vec![f64::NAN; rows]];
-    let mut scratch = vec![f64::NAN; plan.largest_group()];
+    let scores = &mut vec![f64::NAN; plan.largest_group()];
     let inputs = Heads {
         queries: &queries,
         keys: &keys,
@@ -169,8 +165,8 @@ fn check(counts: HeadCounts, plan: &AttentionPlan, seen: &[Vec<usize>], numbers:
     };
     let [of_queries, of_keys, of_values] = &mut adjoints;
     plan.adjoint_of_values(&probabilities, &seed, of_values);
-    let targets = (&mut of_queries[..], &mut of_keys[..]);
-    plan.adjoint_of_scores(inputs, &seed, targets, &mut scratch);
+    let targets = ScoreAdjoints { queries: of_queries, keys: of_keys, scores };
+    plan.adjoint_of_scores(inputs, &seed, targets);
 
     let at = [queries, keys, values];
     for (which, adjoint) in adjoints.iter().enumerate() {

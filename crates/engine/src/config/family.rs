@@ -1,7 +1,7 @@
 //! The families of models, and what their members differ in.
 
 use super::check_size;
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::error::Error;
 use crate::rotary::Rotary;
 use std::path::Path;

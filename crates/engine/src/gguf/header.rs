@@ -3,9 +3,9 @@
 //! In: all bytes of the file. Out: [`Header`], in which every place lies within the bytes. Values
 //! of metadata are not copied: their places are kept and read when they are asked for.
 
-use super::encoding::{Encoding, foreign_name};
 use super::metadata::{Entry, Metadata, Value, fixed_bytes};
 use crate::error::Error;
+use crate::quantised::{Encoding, foreign_name};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Header {
         }
         let alignment = alignment(&metadata, bytes)?;
         let start = (cursor.at as u64).next_multiple_of(alignment);
-        let tensors = place(file, listed, (start, bytes.len() as u64), alignment)?;
+        let tensors = place(file, listed, start..bytes.len() as u64, alignment)?;
         Ok(Self { metadata, tensors })
     }
 }
@@ -103,11 +103,11 @@ fn alignment(metadata: &Metadata, bytes: &[u8]) -> Result<u64, Error> {
 fn place(
     file: &Path,
     mut listed: Vec<Listed>,
-    (start, end): (u64, u64),
+    data: Range<u64>,
     alignment: u64,
 ) -> Result<BTreeMap<String, Tensor>, Error> {
     listed.sort_by_key(|tensor| tensor.start);
-    let available = end.saturating_sub(start);
+    let available = data.end.saturating_sub(data.start);
     let mut tensors = BTreeMap::new();
     let (mut covered, mut earliest) = (0_u64, 0_u64);
     for Listed { name, encoding, shape, start: first, length } in listed {
@@ -128,7 +128,8 @@ fn place(
             return Err(Error::DuplicateTensor { tensor: name, first, second });
         }
         let inside = |offset: u64| {
-            usize::try_from(start + offset).expect("an offset within a slice fits its length")
+            usize::try_from(data.start + offset)
+                .expect("an offset within a slice fits its length")
         };
         tensors.insert(name, Tensor { encoding, shape, bytes: inside(first)..inside(last) });
         (covered, earliest) = (last, last.next_multiple_of(alignment));

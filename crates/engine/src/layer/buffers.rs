@@ -1,5 +1,6 @@
 //! The memory of a layer's passes.
 
+use super::Depth;
 use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::network::KINDS;
@@ -147,6 +148,15 @@ pub(crate) struct LayerAdjoints<R: Real> {
     pub(crate) norms: Buffer<R>,
     /// Of [`LayerTape::asking`], if a key block of the last layer needs it.
     pub(crate) asking: Buffer<R>,
+}
+
+/// What the backward pass of a layer reads of the forward pass, and what it writes.
+pub(crate) struct LayerBackward<'a, R: Real> {
+    pub(crate) tape: &'a LayerTape<R>,
+    pub(crate) adjoints: &'a mut LayerAdjoints<R>,
+    pub(crate) scratch: &'a mut AdjointScratch<R>,
+    /// How far down the layer is followed.
+    pub(crate) depth: Depth,
 }
 
 /// Buffers that a backward pass writes over in every layer.

@@ -14,11 +14,11 @@
 //! differs from what `asking` would meet, and keys are made.
 
 use super::{
-    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, ReadOuts, Scratch, Valid,
-    chosen, either, gather, keep, scatter_add,
+    AdjointScratch, Depth, LayerAdjoints, LayerBackward, LayerPass, LayerTape, ReadOuts,
+    Scratch, Valid, chosen, either, gather, keep, scatter_add,
 };
-use crate::attention::{HeadCounts, Heads};
-use crate::blocks::BlockKind;
+use crate::attention::{HeadCounts, Heads, ScoreAdjoints};
+use crate::block_kind::BlockKind;
 use crate::matrix::Matrix;
 use crate::ops::{View, ViewMut, Write, affine};
 use crate::real::Real;
@@ -94,13 +94,20 @@ impl<R: Real> LayerPass<'_, R> {
     pub(super) fn attend_adjoint_at(
         &self,
         readouts: ReadOuts<'_>,
-        (tape, adjoints): (&LayerTape<R>, &mut LayerAdjoints<R>),
-        scratch: &mut AdjointScratch<R>,
-        depth: Depth,
+        backward: &mut LayerBackward<'_, R>,
     ) {
-        let (asked, folded) = (self.asked(), self.folded());
-        let AdjointScratch { outputs, normed, mixed, scores, .. } = scratch;
-        let AdjointScratch { inputs, asking, mixed_inputs, .. } = scratch;
+        let LayerBackward { tape, adjoints, scratch, depth } = backward;
+        let (asked, folded, depth) = (self.asked(), self.folded(), *depth);
+        let AdjointScratch {
+            outputs,
+            normed,
+            mixed,
+            scores,
+            inputs,
+            asking,
+            mixed_inputs,
+            gathered: _,
+        } = &mut **scratch;
         let mixed = &mixed[..asked];
         self.keep_served(mixed, &mut adjoints.kept[BlockKind::Value as usize]);
         if depth <= Depth::Value {
@@ -131,9 +138,8 @@ impl<R: Real> LayerPass<'_, R> {
             let keys = &mut either(kept_keys, own_keys)[..rows];
             keys.fill(R::ZERO);
             let met = Heads { keys: &tape.keys[..rows], ..met };
-            let targets = (&mut *queries, &mut *keys);
-            let folded = readouts.folded;
-            folded.adjoint_of_asking((self.plan, met), mixed_inputs, targets, scores);
+            let targets = ScoreAdjoints { queries: &mut *queries, keys: &mut *keys, scores };
+            readouts.folded.adjoint_of_asking(self.plan, met, mixed_inputs, targets);
             self.turn_queries(Turn::Back, queries);
             self.turn_keys(Turn::Back, keys);
             return;
@@ -142,8 +148,9 @@ impl<R: Real> LayerPass<'_, R> {
         keep(kept_keys, met.queries);
         let asking = &mut either(&mut adjoints.asking, asking)[..folded];
         let met = Heads { queries: &tape.asking[..folded], ..met };
-        let (plan, targets) = (readouts.folded, (&mut *asking, normed));
-        plan.adjoint_of_asking((plan, met), mixed_inputs, targets, scores);
+        let targets = ScoreAdjoints { queries: &mut *asking, keys: normed, scores };
+        let plan = readouts.folded;
+        plan.adjoint_of_asking(plan, met, mixed_inputs, targets);
         let keys = self.matrix(BlockKind::Key);
         self.for_heads(|columns, key_values, wide| {
             let target = self.by_head_mut(queries, columns);

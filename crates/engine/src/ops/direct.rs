@@ -5,7 +5,7 @@
 //! few rows that are asked for in the last layer meet each weight once, so that reading the
 //! weights in their own order is all that counts. Every sum runs in an order that the shapes fix.
 
-use super::{View, ViewMut, Write, wide};
+use super::{View, Write, wide};
 use crate::real::Real;
 
 /// The order in which a product goes through its factors.
@@ -53,41 +53,34 @@ pub(super) fn way<R>(left: View<'_, R>, right: View<'_, R>) -> Option<Way> {
 }
 
 /// `target (+)= scale · left · right`, for views that are known to be inside their buffers.
-pub(super) fn product<R: Real>(
-    way: Way,
-    (write, scale): (Write, R),
-    target: ViewMut<'_, R>,
-    left: View<'_, R>,
-    right: View<'_, R>,
-) {
-    let product = Product { write, scale, left, right, stride: target.row_stride };
-    let values = target.values;
-    match way {
-        Way::Rows => wide(
-            #[inline(always)]
-            || product.rows(values),
-        ),
-        Way::Stream => wide(
-            #[inline(always)]
-            || product.stream(values),
-        ),
-        Way::Dots => wide(
-            #[inline(always)]
-            || product.dots(values),
-        ),
-    }
-}
-
-struct Product<'a, R> {
-    write: Write,
-    scale: R,
-    left: View<'a, R>,
-    right: View<'a, R>,
+pub(super) struct Product<'a, R> {
+    pub(super) write: Write,
+    pub(super) scale: R,
+    pub(super) left: View<'a, R>,
+    pub(super) right: View<'a, R>,
     /// Between rows of the target.
-    stride: usize,
+    pub(super) stride: usize,
 }
 
 impl<R: Real> Product<'_, R> {
+    /// Writes the product to its target.
+    pub(super) fn run(&self, way: Way, target: &mut [R]) {
+        match way {
+            Way::Rows => wide(
+                #[inline(always)]
+                || self.rows(target),
+            ),
+            Way::Stream => wide(
+                #[inline(always)]
+                || self.stream(target),
+            ),
+            Way::Dots => wide(
+                #[inline(always)]
+                || self.dots(target),
+            ),
+        }
+    }
+
     /// `scale · left[row, inner]`.
     #[inline(always)]
     fn weight(&self, row: usize, inner: usize) -> R {
@@ -146,14 +139,14 @@ impl<R: Real> Product<'_, R> {
         for first in (0..columns).step_by(BLOCK) {
             let size = BLOCK.min(columns - first);
             for inner in (0..inner).step_by(4) {
-                self.pass(target, inner, (first, size));
+                self.pass(target, inner, first, size);
             }
         }
     }
 
     /// Adds up to four rows of the right factor to some columns of the target.
     #[inline(always)]
-    fn pass(&self, target: &mut [R], inner: usize, (first, size): (usize, usize)) {
+    fn pass(&self, target: &mut [R], inner: usize, first: usize, size: usize) {
         let right =
             |inner: usize| &self.right.values[inner * self.right.row_stride + first..][..size];
         if inner + 4 > self.right.rows {
@@ -200,11 +193,11 @@ impl<R: Real> Product<'_, R> {
             let right = &right[..self.right.rows];
             let mut row = 0;
             while row + 4 <= rows {
-                self.write_dots::<4>(target, row, (right, column));
+                self.write_dots::<4>(target, row, right, column);
                 row += 4;
             }
             for row in row..rows {
-                self.write_dots::<1>(target, row, (right, column));
+                self.write_dots::<1>(target, row, right, column);
             }
         }
     }
@@ -215,7 +208,8 @@ impl<R: Real> Product<'_, R> {
         &self,
         target: &mut [R],
         first: usize,
-        (right, column): (&[R], usize),
+        right: &[R],
+        column: usize,
     ) {
         let lefts: [&[R]; ROWS] = std::array::from_fn(|row| {
             &self.left.values[(first + row) * self.left.row_stride..][..right.len()]

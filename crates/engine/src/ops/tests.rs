@@ -120,7 +120,8 @@ fn a_view_beyond_its_buffer_is_refused() {
 /// A norm, as its definition reads, for one row.
 fn norm_by_definition(
     row: &[f64],
-    (kind, norm): (NormKind, &NormWeights<f64>),
+    kind: NormKind,
+    norm: &NormWeights<f64>,
     epsilon: f64,
 ) -> Vec<f64> {
     let count = row.len() as f64;
@@ -143,12 +144,12 @@ fn norms_follow_the_definition(kind: NormKind, seed: u64) {
         let norm = NormWeights { scale: numbers.vector(width), shift: numbers.vector(shift) };
         let (mut normalised, mut inverse) = (vec![0.0; rows * width], vec![0.0; rows]);
         let mut output = vec![0.0; rows * width];
-        let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
-        normalise(&input, (kind, width), epsilon, kept);
+        let kept = NormalisedMut { normalised: &mut normalised, inverse: &mut inverse };
+        normalise(&input, kind, width, epsilon, kept);
         affine(&normalised, &norm, &mut output);
         let definition = |input: &[f64]| -> Vec<f64> {
             let rows = input.chunks_exact(width);
-            rows.flat_map(|row| norm_by_definition(row, (kind, &norm), epsilon)).collect()
+            rows.flat_map(|row| norm_by_definition(row, kind, &norm, epsilon)).collect()
         };
         for (&found, expected) in output.iter().zip(definition(&input)) {
             assert_close(found, expected, 10.0, width);
@@ -156,8 +157,8 @@ fn norms_follow_the_definition(kind: NormKind, seed: u64) {
         let (seed, direction) = (numbers.vector(rows * width), numbers.vector(rows * width));
         let base = numbers.vector(rows * width);
         let mut adjoint = base.clone();
-        let weights = (kind, &norm.scale[..]);
-        norm_adjoint(&mut seed.clone(), weights, &normalised, &inverse, &mut adjoint);
+        let kept = Normalised { normalised: &normalised, inverse: &inverse };
+        norm_adjoint(&mut seed.clone(), kind, &norm.scale, kept, &mut adjoint);
         for (adjoint, base) in adjoint.iter_mut().zip(&base) {
             *adjoint -= base;
         }
@@ -185,8 +186,8 @@ fn mean_square_norm_and_its_adjoint_follow_the_definition() {
 fn a_norm_that_overflows_is_not_a_number() {
     for (kind, second) in [(NormKind::Deviation, 3.0), (NormKind::MeanSquare, -1.0)] {
         let (mut normalised, mut inverse) = ([0.0_f32; 4], [0.0_f32; 2]);
-        let kept = Normalised { normalised: &mut normalised, inverse: &mut inverse };
-        normalise(&[1e30, -1e30, 1.0, second], (kind, 2), 1e-5, kept);
+        let kept = NormalisedMut { normalised: &mut normalised, inverse: &mut inverse };
+        normalise(&[1e30, -1e30, 1.0, second], kind, 2, 1e-5, kept);
         assert!(normalised[..2].iter().all(|value| value.is_nan()));
         assert!(normalised[2..].iter().all(|value| (value.abs() - 1.0).abs() < 1e-5));
     }

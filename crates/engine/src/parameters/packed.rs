@@ -1,12 +1,13 @@
 //! The weights of a GGUF file one by one, the matrices still packed.
 
-use super::tensors::{UNEMBEDDING, full_name, layout, prefix};
+use super::tensors::{UNEMBEDDING, full_name, layout};
 use super::{Norm, Parameters};
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::config::{Config, Family};
 use crate::error::Error;
-use crate::gguf::{Gguf, QuantisedMatrix};
-use crate::modules::{layers_name, module_of, norm_paths};
+use crate::gguf::Gguf;
+use crate::modules::{layers_name, module_of, norm_paths, prefix};
+use crate::quantised::QuantisedMatrix;
 use std::collections::BTreeSet;
 
 /// A GGUF file that holds all tensors of a model and no other.

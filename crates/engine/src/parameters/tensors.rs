@@ -1,21 +1,13 @@
 //! What a checkpoint calls the weights of each family, and how they stand in it.
 
 use super::{Layer, Linear, Norm, Parameters};
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::modules::{LLAMA, Module, modules};
 use std::borrow::Cow;
 
 pub(crate) const UNEMBEDDING: &str = "lm_head.weight";
-
-/// What the names of the body of the model begin with, unless a checkpoint leaves it out.
-pub(crate) fn prefix(config: &Config) -> &'static str {
-    match config.family {
-        Family::Gpt2 => "transformer.",
-        Family::Llama(_) => "model.",
-    }
-}
 
 /// A name with the prefix that the body of the model carries; the output embedding has none.
 pub(crate) fn full_name(prefix: &str, name: &str) -> String {

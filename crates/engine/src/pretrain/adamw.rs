@@ -17,6 +17,21 @@ impl<R: Real> Moments<R> {
     }
 }
 
+/// Everything that changes from step to step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    pub(crate) steps: usize,
+    pub(crate) weights: Vec<f32>,
+    pub(crate) moments: Moments<f32>,
+}
+
+impl State {
+    /// Parameters, means and squares.
+    pub(crate) fn parts(&self) -> [&[f32]; 3] {
+        [&self.weights, &self.moments.mean, &self.moments.square]
+    }
+}
+
 /// The Euclidean norm, summed in double precision from first to last.
 pub(crate) fn norm<R: Real>(values: &[R]) -> f64 {
     values.iter().map(|value| value.wide() * value.wide()).sum::<f64>().sqrt()
@@ -34,28 +49,30 @@ pub(crate) fn clip_factor(norm: f64, largest: f64) -> f64 {
 /// w ← (1 − η · decay) w − η · m/(1 − β₁ᵗ) / (√(v/(1 − β₂ᵗ)) + ε)
 /// ```
 ///
-/// `t` is `step + 1`, `η` the learning rate and `g` the gradient times `factor`. Norms and biases
-/// do not decay.
-pub(crate) fn update<R: Real>(
-    (weights, moments): (&mut [R], &mut Moments<R>),
-    (gradient, factor): (&[R], f64),
+/// `t` is the number of this step, counted from 1, `η` the learning rate and `g` the gradient times
+/// `factor`. Norms and biases do not decay.
+pub(crate) fn update(
+    state: &mut State,
+    gradient: &[f32],
+    factor: f64,
     places: &Places,
     settings: &PretrainSettings,
-    step: usize,
 ) {
+    let State { steps: step, weights, moments } = state;
+    let step = *step;
     let rate = settings.learning_rate_at(step);
     let (mean_decay, square_decay) = (settings.mean_decay, settings.square_decay);
     // A decay of 0.95 has vanished long before a count leaves the range of an exponent.
     let count = i32::try_from(step).unwrap_or(i32::MAX).saturating_add(1);
     let mean_share = 1.0 - mean_decay.powi(count);
     let square_share = 1.0 - square_decay.powi(count);
-    let (factor, epsilon) = (R::of(factor), R::of(settings.epsilon));
-    let (old_mean, new_mean) = (R::of(mean_decay), R::of(1.0 - mean_decay));
-    let (old_square, new_square) = (R::of(square_decay), R::of(1.0 - square_decay));
-    let (length, root) = (R::of(rate / mean_share), R::of(1.0 / square_share.sqrt()));
+    let (factor, epsilon) = (f32::of(factor), f32::of(settings.epsilon));
+    let (old_mean, new_mean) = (f32::of(mean_decay), f32::of(1.0 - mean_decay));
+    let (old_square, new_square) = (f32::of(square_decay), f32::of(1.0 - square_decay));
+    let (length, root) = (f32::of(rate / mean_share), f32::of(1.0 / square_share.sqrt()));
     for tensor in &places.tensors {
         let decay = if tensor.decays() { settings.weight_decay } else { 0.0 };
-        let kept = R::of(1.0 - rate * decay);
+        let kept = f32::of(1.0 - rate * decay);
         let range = tensor.range.clone();
         let weights = weights[range.clone()].iter_mut().zip(&gradient[range.clone()]);
         let means = moments.mean[range.clone()].iter_mut();
@@ -64,7 +81,7 @@ pub(crate) fn update<R: Real>(
             let gradient = gradient * factor;
             *mean = old_mean * *mean + new_mean * gradient;
             *square = old_square * *square + new_square * gradient * gradient;
-            *weight = kept * *weight - length * *mean / (square.root() * root + epsilon);
+            *weight = kept * *weight - length * *mean / (square.sqrt() * root + epsilon);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::attention::AttentionPlan;
 use crate::config::Config;
 use crate::layout::Layout;
-use crate::ops::{self, NormKind, Normalised};
+use crate::ops::{self, NormKind, NormalisedMut};
 use crate::real::Real;
 
 /// A layer norm's normalised rows, `[rows, width]`, and one over each row's deviation, `[rows]`.
@@ -21,9 +21,10 @@ impl<R: Real> NormTape<R> {
 
     /// Normalises every row of `input [rows, width]`.
     pub(crate) fn fill(&mut self, input: &[R], config: &Config) {
-        let kept = Normalised { normalised: &mut self.normalised, inverse: &mut self.inverse };
-        let kind = (NormKind::Deviation, config.width);
-        ops::normalise(input, kind, R::of(config.norm_epsilon), kept);
+        let Self { normalised, inverse } = self;
+        let kept = NormalisedMut { normalised, inverse };
+        let epsilon = R::of(config.norm_epsilon);
+        ops::normalise(input, NormKind::Deviation, config.width, epsilon, kept);
     }
 }
 

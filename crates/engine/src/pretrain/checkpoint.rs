@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::parameters::{Precision, Stored};
-use crate::pretrain::adamw::Moments;
+use crate::pretrain::adamw::{Moments, State};
 use crate::pretrain::places::Places;
 use crate::pretrain::settings::PretrainSettings;
 use crate::weights::{LENGTH_BYTES, LONGEST_HEADER, Weights, check_finite};
@@ -19,20 +19,6 @@ const ENTRY: &str = "pretraining";
 
 /// What stands before the name of a parameter.
 const PARTS: [&str; 3] = ["parameter.", "mean.", "square."];
-
-/// Everything that changes from step to step.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct State {
-    pub(crate) steps: usize,
-    pub(crate) weights: Vec<f32>,
-    pub(crate) moments: Moments<f32>,
-}
-
-impl State {
-    fn parts(&self) -> [&[f32]; 3] {
-        [&self.weights, &self.moments.mean, &self.moments.square]
-    }
-}
 
 /// The run that a file belongs to.
 #[derive(Deserialize, Serialize)]
@@ -107,7 +93,8 @@ pub(crate) fn save(
     file: &Path,
     state: &State,
     places: &Places,
-    (config, settings): (&Config, &PretrainSettings),
+    config: &Config,
+    settings: &PretrainSettings,
 ) -> Result<(), Error> {
     let mut tensors = Vec::with_capacity(3 * places.tensors.len());
     for (part, values) in PARTS.into_iter().zip(state.parts()) {
@@ -132,7 +119,8 @@ pub(crate) fn save(
 pub(crate) fn resume(
     file: &Path,
     places: &Places,
-    (config, settings): (&Config, &PretrainSettings),
+    config: &Config,
+    settings: &PretrainSettings,
 ) -> Result<State, Error> {
     let data = 3 * size_of::<f32>() as u64 * places.size() as u64;
     let bytes = files::read(file, data.saturating_add(LONGEST_HEADER + LENGTH_BYTES as u64))?;

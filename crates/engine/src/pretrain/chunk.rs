@@ -8,7 +8,7 @@ use crate::attention::AttentionPlan;
 use crate::config::Config;
 use crate::layer::{gather, scatter_add};
 use crate::layout::Layout;
-use crate::ops::{NormKind, View, ViewMut, Write, add, norm_adjoint, product};
+use crate::ops::{NormKind, Normalised, View, ViewMut, Write, add, norm_adjoint, product};
 use crate::pretrain::buffers::{Buffers, HeadTape, NormTape};
 use crate::pretrain::layer::LayerPass;
 use crate::pretrain::places::{LinearPlace, NormPlace, Places};
@@ -100,41 +100,16 @@ impl<'a, R: Real> Pass<'a, R> {
         }
     }
 
-    /// `y = scale · x̂ + shift` for every row: `target [rows, width]`.
-    pub(crate) fn affine(&self, place: &NormPlace, tape: &NormTape<R>, target: &mut [R]) {
-        let width = self.config.width;
-        let scale = &self.weights[place.scale.clone()];
-        let shift = &self.weights[place.shift.clone()];
-        let rows = tape.normalised.chunks_exact(width).zip(target.chunks_exact_mut(width));
-        for (row, target) in rows {
-            let weights = scale.iter().zip(shift);
-            for ((target, &value), (&scale, &shift)) in target.iter_mut().zip(row).zip(weights)
-            {
-                *target = value * scale + shift;
-            }
-        }
-    }
-
-    /// Adds the adjoint of a norm's input to `stream`, from that of its output, which is lost.
-    pub(crate) fn affine_adjoint(
+    /// A norm and what it remembers of the forward pass.
+    pub(crate) fn norm<'b>(
         &self,
-        (place, tape): (&NormPlace, &NormTape<R>),
-        adjoint: &mut [R],
-        stream: &mut [R],
-        gradient: &mut [R],
-    ) {
-        let width = self.config.width;
-        let scale = &mut gradient[place.scale.clone()];
-        let rows = adjoint.chunks_exact(width).zip(tape.normalised.chunks_exact(width));
-        for (row, normalised) in rows {
-            for ((scale, &row), &x) in scale.iter_mut().zip(row).zip(normalised) {
-                *scale += row * x;
-            }
-        }
-        add_rows(&mut gradient[place.shift.clone()], adjoint);
-        let scale = &self.weights[place.scale.clone()];
-        let norm = (NormKind::Deviation, scale);
-        norm_adjoint(adjoint, norm, &tape.normalised, &tape.inverse, stream);
+        place: &'b NormPlace,
+        tape: &'b NormTape<R>,
+    ) -> NormPass<'b, R>
+    where
+        'a: 'b,
+    {
+        NormPass { pass: *self, place, tape }
     }
 
     /// From the stream to the summed loss; leaves the adjoint of the logits in `head`.
@@ -142,7 +117,7 @@ impl<'a, R: Real> Pass<'a, R> {
         let Config { width, vocabulary, .. } = *self.config;
         gather(stream, &chunk.rows, width, &mut head.stream);
         head.norm.fill(&head.stream, self.config);
-        self.affine(&self.places.final_norm, &head.norm, &mut head.normed);
+        self.norm(&self.places.final_norm, &head.norm).affine(&mut head.normed);
         let target = ViewMut::new(&mut head.logits, chunk.rows.len(), vocabulary);
         let embedding = self.rows(&self.weights[self.places.unembedding.clone()]);
         let normed = self.rows(&head.normed);
@@ -168,10 +143,53 @@ impl<'a, R: Real> Pass<'a, R> {
         let target = self.rows_mut(&mut head.normed_adjoint);
         product(Write::Over, target, logits, embedding, R::ONE);
         head.stream.fill(R::ZERO);
-        let norm = (&self.places.final_norm, &head.norm);
-        self.affine_adjoint(norm, &mut head.normed_adjoint, &mut head.stream, gradient);
+        let norm = self.norm(&self.places.final_norm, &head.norm);
+        norm.adjoint(&mut head.normed_adjoint, &mut head.stream, gradient);
         stream.fill(R::ZERO);
         scatter_add(&head.stream, &chunk.rows, width, stream);
+    }
+}
+
+/// A norm of a model on some sequences.
+#[derive(Clone, Copy)]
+pub(crate) struct NormPass<'a, R> {
+    pass: Pass<'a, R>,
+    place: &'a NormPlace,
+    tape: &'a NormTape<R>,
+}
+
+impl<R: Real> NormPass<'_, R> {
+    /// `y = scale · x̂ + shift` for every row: `target [rows, width]`.
+    pub(crate) fn affine(&self, target: &mut [R]) {
+        let Self { pass, place, tape } = *self;
+        let width = pass.config.width;
+        let scale = &pass.weights[place.scale.clone()];
+        let shift = &pass.weights[place.shift.clone()];
+        let rows = tape.normalised.chunks_exact(width).zip(target.chunks_exact_mut(width));
+        for (row, target) in rows {
+            let weights = scale.iter().zip(shift);
+            for ((target, &value), (&scale, &shift)) in target.iter_mut().zip(row).zip(weights)
+            {
+                *target = value * scale + shift;
+            }
+        }
+    }
+
+    /// Adds the adjoint of the norm's input to `stream`, from that of its output, which is lost.
+    pub(crate) fn adjoint(&self, adjoint: &mut [R], stream: &mut [R], gradient: &mut [R]) {
+        let Self { pass, place, tape } = *self;
+        let width = pass.config.width;
+        let scale = &mut gradient[place.scale.clone()];
+        let rows = adjoint.chunks_exact(width).zip(tape.normalised.chunks_exact(width));
+        for (row, normalised) in rows {
+            for ((scale, &row), &x) in scale.iter_mut().zip(row).zip(normalised) {
+                *scale += row * x;
+            }
+        }
+        add_rows(&mut gradient[place.shift.clone()], adjoint);
+        let scale = &pass.weights[place.scale.clone()];
+        let kept = Normalised { normalised: &tape.normalised, inverse: &tape.inverse };
+        norm_adjoint(adjoint, NormKind::Deviation, scale, kept, stream);
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Unlike in prediction every token is asked in every layer, and every parameter is moved.
 
-use crate::attention::{AttentionPlan, Heads};
+use crate::attention::{AttentionPlan, Heads, ScoreAdjoints};
 use crate::config::Config;
 use crate::ops::{View, ViewMut, Write, gelu, linear, linear_add, product, scale_by};
 use crate::pretrain::buffers::{LayerTape, Scratch};
@@ -34,7 +34,7 @@ impl<R: Real> LayerPass<'_, R> {
         let Self { pass, place, plan } = *self;
         let width = pass.config.width;
         tape.attention_norm.fill(stream, pass.config);
-        pass.affine(&place.attention_norm, &tape.attention_norm, &mut scratch.normed);
+        pass.norm(&place.attention_norm, &tape.attention_norm).affine(&mut scratch.normed);
         let (weight, bias) =
             (pass.matrix(&place.attention_input, width), pass.bias(&place.attention_input));
         // [width, 3 · width] holds queries, keys and values side by side.
@@ -74,9 +74,9 @@ impl<R: Real> LayerPass<'_, R> {
             values: &tape.values,
             probabilities: &tape.probabilities,
         };
-        let targets = (&mut queries[..], &mut keys[..]);
-        plan.adjoint_of_scores(heads, mixed, targets, scores);
-        pass.affine(&place.attention_norm, &tape.attention_norm, normed);
+        plan.adjoint_of_scores(heads, mixed, ScoreAdjoints { queries, keys, scores });
+        let norm = pass.norm(&place.attention_norm, &tape.attention_norm);
+        norm.affine(normed);
         let input = &place.attention_input;
         let mut write = Write::Over;
         for (part, adjoint) in [queries, keys, values].into_iter().enumerate() {
@@ -90,8 +90,7 @@ impl<R: Real> LayerPass<'_, R> {
             product(write, pass.rows_mut(normed_adjoint), adjoint, back, R::ONE);
             write = Write::Add;
         }
-        let norm = (&place.attention_norm, &tape.attention_norm);
-        pass.affine_adjoint(norm, normed_adjoint, stream, gradient);
+        norm.adjoint(normed_adjoint, stream, gradient);
     }
 
     /// Adds the MLP's share to `stream [rows, width]`.
@@ -104,7 +103,7 @@ impl<R: Real> LayerPass<'_, R> {
         let Self { pass, place, .. } = *self;
         let Config { width, inner, .. } = *pass.config;
         tape.mlp_norm.fill(stream, pass.config);
-        pass.affine(&place.mlp_norm, &tape.mlp_norm, &mut scratch.normed);
+        pass.norm(&place.mlp_norm, &tape.mlp_norm).affine(&mut scratch.normed);
         let (weight, bias) = (pass.matrix(&place.mlp_up, width), pass.bias(&place.mlp_up));
         linear(&mut tape.slopes, pass.rows(&scratch.normed), weight, bias);
         gelu(&mut tape.slopes, &mut tape.activated);
@@ -131,12 +130,12 @@ impl<R: Real> LayerPass<'_, R> {
         let target = ViewMut::new(adjoint, rows, inner);
         product(Write::Over, target, pass.rows(stream), back, R::ONE);
         scale_by(adjoint, &tape.slopes);
-        pass.affine(&place.mlp_norm, &tape.mlp_norm, normed);
+        let norm = pass.norm(&place.mlp_norm, &tape.mlp_norm);
+        norm.affine(normed);
         linear_gradient(gradient, &place.mlp_up, pass.rows(normed), adjoint);
         let back = pass.matrix(&place.mlp_up, width).transposed();
         let adjoint = View::new(adjoint, rows, inner);
         product(Write::Over, pass.rows_mut(normed_adjoint), adjoint, back, R::ONE);
-        let norm = (&place.mlp_norm, &tape.mlp_norm);
-        pass.affine_adjoint(norm, normed_adjoint, stream, gradient);
+        norm.adjoint(normed_adjoint, stream, gradient);
     }
 }

@@ -5,7 +5,8 @@
 
 use crate::config::{Config, Family};
 use crate::error::Error;
-use crate::parameters::{Parameters, check_sizes, full_name, layout, prefix};
+use crate::modules::prefix;
+use crate::parameters::{Parameters, check_sizes, full_name, layout};
 use crate::real::Real;
 use fewstep_core::Rng;
 use std::ops::Range;

@@ -3,13 +3,13 @@
 //! In: one seed per sequence, at the last forward pass. Out: the adjoints that the factors of the
 //! blocks are made of, of the sum over sequences, or of every sequence by itself.
 
-use super::plans::{Part, Plans};
+use super::plans::{ForwardLayer, Part, Plans};
 use super::{Streams, Tape};
-use crate::blocks::BlockKind;
+use crate::block_kind::BlockKind;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::layer::{
-    AdjointScratch, Depth, LayerAdjoints, LayerPass, LayerTape, ReadOuts, scatter_add,
+    AdjointScratch, Depth, LayerAdjoints, LayerBackward, LayerPass, ReadOuts, scatter_add,
 };
 use crate::network::KINDS;
 use crate::real::Real;
@@ -88,10 +88,11 @@ impl<R: Real> Tape<'_, R> {
         let plans = self.examples.as_ref().unwrap_or(&self.plans);
         for (index, tape) in self.layers.iter().enumerate().rev() {
             let depth = if index == 0 { self.depth } else { Depth::Input };
-            let model = (self.model, self.rotations.as_ref());
-            let pass = plans.pass(model, &self.overlay, self.lowest + index);
-            let adjoints = (tape, &mut self.adjoints[index]);
-            pull_back_layer(&pass, &mut self.streams, adjoints, scratch, depth);
+            let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
+            let pass = plans.pass(self.model, overlay, rotations, self.lowest + index);
+            let adjoints = &mut self.adjoints[index];
+            let backward = LayerBackward { tape, adjoints, scratch, depth };
+            pull_back_layer(&pass, &mut self.streams, backward);
         }
     }
 
@@ -105,23 +106,25 @@ impl<R: Real> Tape<'_, R> {
         let (rows, sequences) = (separate.rows.len(), separate.plans.layout.sequences());
         for part in 0..separate.parts.len() {
             let Part { rows: own, sequences: few, .. } = &separate.parts[part];
-            let (own, few) = ((own.clone(), rows), (few.clone(), sequences));
+            let (own, few) = (own.clone(), few.clone());
             for (index, tape) in self.layers.iter().enumerate().rev() {
                 let depth = if index == 0 { self.depth } else { Depth::Input };
-                let (layer, forward) = (self.lowest + index, (&self.plans, tape));
-                let (plans, copies) = separate.copy_layer(part, forward, layer, depth);
-                let model = (self.model, self.rotations.as_ref());
-                let pass = plans.pass(model, &self.overlay, layer);
+                let layer = self.lowest + index;
+                let forward = ForwardLayer { plans: &self.plans, tape, layer };
+                let (plans, copies) = separate.copy_layer(part, forward, depth);
+                let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
+                let pass = plans.pass(self.model, overlay, rotations, layer);
                 let (found, tape) = (&mut copies.adjoints[index], &copies.layer);
-                let adjoints = (tape, &mut *found);
-                pull_back_layer(&pass, &mut copies.streams, adjoints, scratch, depth);
+                let adjoints = &mut *found;
+                let backward = LayerBackward { tape, adjoints, scratch, depth };
+                pull_back_layer(&pass, &mut copies.streams, backward);
                 let all = &mut self.adjoints[index];
                 for (kind, &by_rows) in by_rows[index].iter().enumerate() {
-                    let place = if by_rows { &own } else { &few };
-                    copy_part(&found.kept[kind], place, &mut all.kept[kind]);
+                    let (place, count) = if by_rows { (&own, rows) } else { (&few, sequences) };
+                    copy_part(&found.kept[kind], place, count, &mut all.kept[kind]);
                 }
-                copy_part(&found.norms, &few, &mut all.norms);
-                copy_part(&found.asking, &few, &mut all.asking);
+                copy_part(&found.norms, &few, sequences, &mut all.norms);
+                copy_part(&found.asking, &few, sequences, &mut all.asking);
             }
         }
     }
@@ -139,15 +142,13 @@ impl<R: Real> Tape<'_, R> {
         }
         let config = self.model.config();
         let plans = self.adjoint_plans();
-        let (all, group) =
-            ([plans.layout.rows(), plans.layout.sequences()], plans.largest_group());
+        let (all_rows, all_sequences) = (plans.layout.rows(), plans.layout.sequences());
         let [rows, sequences, group] = match &self.separate {
             Some(separate) => separate.largest_part(),
-            None => [all[0], all[1], group],
+            None => [all_rows, all_sequences, plans.largest_group()],
         };
-        self.adjoints = self.room_for_adjoints(all);
-        let of_part =
-            self.separate.is_some().then(|| self.room_for_adjoints([rows, sequences]));
+        self.adjoints = self.room_for_adjoints(all_rows, all_sequences);
+        let of_part = self.separate.is_some().then(|| self.room_for_adjoints(rows, sequences));
         if let Some((separate, of_part)) = self.separate.as_mut().zip(of_part) {
             separate.allocate(of_part);
         }
@@ -175,11 +176,11 @@ impl<R: Real> Tape<'_, R> {
     }
 
     /// Room for the adjoints that blocks need, of so many rows and sequences.
-    fn room_for_adjoints(&self, [rows, sequences]: [usize; 2]) -> Vec<LayerAdjoints<R>> {
+    fn room_for_adjoints(&self, rows: usize, sequences: usize) -> Vec<LayerAdjoints<R>> {
         let config = self.model.config();
         let room = |layer: usize| {
             let kept = |kind: BlockKind| {
-                let count = self.rows_among(layer, kind, [rows, sequences]);
+                let count = self.rows_among(layer, kind, rows, sequences);
                 let size = count * config.shape(kind).1;
                 Buffer::new(if self.needs(layer, kind) { size } else { 0 })
             };
@@ -196,7 +197,7 @@ impl<R: Real> Tape<'_, R> {
 }
 
 /// Copies what was found for some rows, or sequences, of so many; both may be empty.
-fn copy_part<R: Real>(found: &[R], (place, count): &(Range<usize>, usize), all: &mut [R]) {
+fn copy_part<R: Real>(found: &[R], place: &Range<usize>, count: usize, all: &mut [R]) {
     let size = all.len() / count;
     let target = &mut all[place.start * size..place.end * size];
     target.copy_from_slice(&found[..target.len()]);
@@ -206,27 +207,26 @@ fn copy_part<R: Real>(found: &[R], (place, count): &(Range<usize>, usize), all: 
 fn pull_back_layer<R: Real>(
     pass: &LayerPass<'_, R>,
     streams: &mut Streams<R>,
-    (tape, adjoints): (&LayerTape<R>, &mut LayerAdjoints<R>),
-    scratch: &mut AdjointScratch<R>,
-    depth: Depth,
+    mut backward: LayerBackward<'_, R>,
 ) {
+    let depth = backward.depth;
     let width = pass.model.config().width;
     let rows = &mut streams.rows[..pass.positions.len() * width];
     let asked = pass.readouts.map_or(0, |readouts| readouts.rows.len());
     let asked = &mut streams.asked[..asked * width];
     let stream = if pass.readouts.is_some() { &mut *asked } else { &mut *rows };
-    pass.transform_adjoint(stream, (tape, &mut *adjoints), scratch, depth);
+    pass.transform_adjoint(stream, &mut backward);
     if depth > Depth::Output {
-        pass.attend_adjoint(tape, adjoints, scratch, depth);
+        pass.attend_adjoint(&mut backward);
     }
     if depth >= Depth::Norm {
-        pass.normed_adjoint(tape, adjoints, scratch);
+        pass.normed_adjoint(&mut backward);
     }
     if depth == Depth::Input {
         if let Some(ReadOuts { rows: places, .. }) = pass.readouts {
             rows.fill(R::ZERO);
             scatter_add(asked, places, width, rows);
         }
-        pass.input_adjoint(tape, scratch, rows);
+        pass.input_adjoint(rows, &mut backward);
     }
 }

@@ -2,11 +2,12 @@
 
 use super::Tape;
 use crate::attention::HeadCounts;
-use crate::blocks::{BlockId, BlockKind};
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::list;
 use crate::error::Error;
 use crate::layer::{LayerTape, gather};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Submatrix};
 use crate::ops::{View, ViewMut, Write, affine, product};
 use crate::real::Real;
 use crate::update::Update;
@@ -14,7 +15,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// The inputs of a matrix and the adjoints of its outputs.
-pub(crate) type Factors<'a, R> = [Cow<'a, [R]>; 2];
+pub(crate) struct Factors<'a, R: Real> {
+    pub(crate) inputs: Cow<'a, [R]>,
+    pub(crate) outputs: Cow<'a, [R]>,
+}
 
 impl<R: Real> Tape<'_, R> {
     /// A matrix, as updated.
@@ -30,7 +34,7 @@ impl<R: Real> Tape<'_, R> {
     /// Number of rows that a matrix is applied to.
     pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
         let layout = &self.adjoint_plans().layout;
-        self.rows_among(layer, kind, [layout.rows(), layout.sequences()])
+        self.rows_among(layer, kind, layout.rows(), layout.sequences())
     }
 
     /// The same if there were so many rows and sequences.
@@ -38,7 +42,8 @@ impl<R: Real> Tape<'_, R> {
         &self,
         layer: usize,
         kind: BlockKind,
-        [rows, sequences]: [usize; 2],
+        rows: usize,
+        sequences: usize,
     ) -> usize {
         match kind.matrix() {
             _ if self.folds(layer, kind) => sequences * self.served(kind),
@@ -109,14 +114,18 @@ impl<R: Real> Tape<'_, R> {
     }
 
     /// The inputs and outputs among them that a block takes.
-    pub(crate) fn factor_place(&self, block: &BlockId) -> (Range<usize>, Range<usize>) {
-        let (rows, columns) = block.place(self.model.config());
+    pub(crate) fn factor_place(&self, block: &BlockId) -> Submatrix {
+        let Submatrix { rows, columns } = block.place(self.model.config());
         if block.kind().is_lora() {
-            return (0..self.first(block.layer(), block.kind()).1, columns);
+            let rows = 0..self.first(block.layer(), block.kind()).1;
+            return Submatrix { rows, columns };
         }
         match block.head().filter(|_| self.folds(block.layer(), block.kind())) {
-            Some(head) => (head * rows.len()..(head + 1) * rows.len(), columns),
-            None => (rows, columns),
+            Some(head) => {
+                let rows = head * rows.len()..(head + 1) * rows.len();
+                Submatrix { rows, columns }
+            }
+            None => Submatrix { rows, columns },
         }
     }
 
@@ -283,12 +292,14 @@ impl<R: Real> Tape<'_, R> {
             let (layer, kind) = (block.layer(), block.kind());
             let fresh = factors.as_ref().is_some_and(|(l, k, _)| (*l, *k) == (layer, kind));
             if !fresh {
-                let both = [self.inputs(layer, kind), self.weighed_adjoint(layer, kind)];
-                factors = Some((layer, kind, both));
+                let inputs = self.inputs(layer, kind);
+                let outputs = self.weighed_adjoint(layer, kind);
+                factors = Some((layer, kind, Factors { inputs, outputs }));
             }
-            let (_, _, [inputs, outputs]) = factors.as_ref().expect("it was set just now");
+            let (_, _, factors) = factors.as_ref().expect("it was set just now");
+            let Factors { inputs, outputs } = factors;
             let shape = self.factor_shape(layer, kind);
-            let (rows, columns) = self.factor_place(block);
+            let Submatrix { rows, columns } = self.factor_place(block);
             let count = self.rows_of(layer, kind);
             let weighed = 0..outputs.len() / shape.1;
             let left = View::new(inputs, count, shape.0).rows(weighed.clone()).columns(rows);

@@ -1,11 +1,12 @@
 //! The first factors of the LoRA blocks of a tape, from random numbers or from its own sequences.
 
 use super::Tape;
-use crate::blocks::{BlockId, BlockKind};
+use super::finite;
+use crate::block_kind::BlockKind;
+use crate::blocks::BlockId;
 use crate::buffer::release_buffers;
 use crate::error::Error;
 use crate::lora::FirstFactor;
-use crate::observe::finite;
 use crate::real::Real;
 use crate::update::Update;
 use std::sync::Arc;

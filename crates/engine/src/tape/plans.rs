@@ -8,7 +8,8 @@ use crate::layer::{
     Depth, LayerAdjoints, LayerPass, LayerSizes, LayerTape, ReadOuts, Sums, gather,
 };
 use crate::layout::Layout;
-use crate::network::{Network, Overlay};
+use crate::network::Network;
+use crate::overlay::Overlay;
 use crate::real::Real;
 use crate::rotary::Rotations;
 use std::ops::Range;
@@ -57,8 +58,9 @@ impl Plans {
 
     pub(super) fn pass<'a, R>(
         &'a self,
-        (model, rotations): (&'a Network<R>, Option<&'a Rotations<R>>),
+        model: &'a Network<R>,
         overlay: &'a Overlay<R>,
+        rotations: Option<&'a Rotations<R>>,
         layer: usize,
     ) -> LayerPass<'a, R> {
         let readouts = ReadOuts { rows: &self.readouts, folded: &self.folded };
@@ -137,6 +139,14 @@ pub(super) struct Copies<R: Real> {
     pub(super) adjoints: Vec<LayerAdjoints<R>>,
 }
 
+/// A layer as the forward pass left it.
+#[derive(Clone, Copy)]
+pub(super) struct ForwardLayer<'a, R: Real> {
+    pub(super) plans: &'a Plans,
+    pub(super) tape: &'a LayerTape<R>,
+    pub(super) layer: usize,
+}
+
 /// A few sequences.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
@@ -198,10 +208,10 @@ impl<R: Real> Separate<R> {
     pub(super) fn copy_layer(
         &mut self,
         part: usize,
-        (forward, tape): (&Plans, &LayerTape<R>),
-        layer: usize,
+        forward: ForwardLayer<'_, R>,
         depth: Depth,
     ) -> (&Plans, &mut Copies<R>) {
+        let ForwardLayer { plans: forward, tape, layer } = forward;
         let Self { rows, parts, asked: readouts, copies, sizes, .. } = self;
         let copies = copies.as_mut().expect("they were allocated before");
         let Copies { streams, layer: copy, .. } = &mut *copies;

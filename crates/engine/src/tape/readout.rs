@@ -1,10 +1,11 @@
 //! From the last layer to the predictions: the final norm, the labels' logits, their expectation.
 
+use crate::error::Error;
 use crate::labels::Labels;
 use crate::network::Network;
 use crate::ops::{
-    Normalised, View, ViewMut, Write, affine, expectation, expectation_adjoint, norm_adjoint,
-    normalise, product,
+    Normalised, NormalisedMut, View, ViewMut, Write, affine, expectation, expectation_adjoint,
+    norm_adjoint, normalise, product,
 };
 use crate::real::Real;
 
@@ -42,12 +43,12 @@ impl<R: Real> Readout<R> {
     pub(super) fn run(&mut self, model: &Network<R>, stream: &[R], normed: &mut [R]) {
         let (width, labels) = (model.config().width, self.values.len());
         let sequences = stream.len() / width;
-        let kept = Normalised {
+        let kept = NormalisedMut {
             normalised: &mut self.normalised[..stream.len()],
             inverse: &mut self.inverse[..sequences],
         };
-        let kind = (model.config().norm_kind(), width);
-        normalise(stream, kind, R::of(model.config().norm_epsilon), kept);
+        let (kind, epsilon) = (model.config().norm_kind(), model.config().norm_epsilon);
+        normalise(stream, kind, width, R::of(epsilon), kept);
         affine(&self.normalised[..stream.len()], &model.final_norm, normed);
         let logits = &mut self.probabilities[..sequences * labels];
         let target = ViewMut::new(logits, sequences, labels);
@@ -87,8 +88,19 @@ impl<R: Real> Readout<R> {
             R::ONE,
         );
         stream.fill(R::ZERO);
-        let norm = (model.config().norm_kind(), &model.final_norm.scale[..]);
-        let inverse = &self.inverse[..seeds.len()];
-        norm_adjoint(normed, norm, &self.normalised[..size], inverse, stream);
+        let kept = Normalised {
+            normalised: &self.normalised[..size],
+            inverse: &self.inverse[..seeds.len()],
+        };
+        let (kind, scale) = (model.config().norm_kind(), &model.final_norm.scale);
+        norm_adjoint(normed, kind, scale, kept, stream);
+    }
+}
+
+/// Predictions in double precision, or the first that is not finite.
+pub(crate) fn finite<R: Real>(predictions: &[R], steps: usize) -> Result<Vec<f64>, Error> {
+    match predictions.iter().position(|prediction| !prediction.finite()) {
+        Some(sequence) => Err(Error::NotFinite { sequence, steps }),
+        None => Ok(predictions.iter().map(|prediction| prediction.wide()).collect()),
     }
 }

@@ -1,7 +1,10 @@
 //! A matrix whose rows stay packed until they are asked for.
 
-use super::encoding::Encoding;
+mod encoding;
+
 use crate::error::Error;
+pub use encoding::Encoding;
+pub(crate) use encoding::foreign_name;
 use memmap2::Mmap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -16,6 +16,11 @@ use std::str::FromStr;
 #[cfg(test)]
 mod tests;
 
+/// In the number of a block the head stands in the lowest bits, then the layer, then the kind.
+const LAYER_BITS: u32 = 24;
+const KIND_BITS: u32 = 48;
+const PART: u64 = (1 << LAYER_BITS) - 1;
+
 /// The name of one block of weights.
 ///
 /// # Examples
@@ -109,6 +114,38 @@ impl BlockId {
         self.head
     }
 
+    /// A number that stands for the block and no other, for a decision to carry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{BlockId, Error};
+    /// let block: BlockId = "key.1.0".parse()?;
+    /// assert_eq!(BlockId::from_number(block.number()), Some(block));
+    /// assert_eq!(BlockId::from_number(u64::MAX), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        let head = self.head.map_or(0, |head| head as u64 + 1);
+        (self.kind as u64) << KIND_BITS | (self.layer as u64) << LAYER_BITS | head
+    }
+
+    /// The block that a number stands for.
+    ///
+    /// # Examples
+    ///
+    /// See [`BlockId::number`].
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        let part = |from: u32| usize::try_from(number >> from & PART).ok();
+        let kind = *BlockKind::ALL.get(part(KIND_BITS)?)?;
+        match (part(LAYER_BITS)?, part(0)?) {
+            (layer, 0) => Self::of_layer(kind, layer),
+            (layer, head) => Self::of_head(kind, layer, head - 1),
+        }
+    }
+
     /// Whether it moves a matrix of a layer, or for [`BlockKind::Norm`] its norms.
     pub(crate) fn moves(&self, layer: usize, kind: BlockKind) -> bool {
         self.layer == layer && self.kind.matrix() == kind.matrix()
@@ -161,7 +198,8 @@ impl FromStr for BlockId {
 /// The blocks that a choice such as `value@last4`, `query,key@0..2` or `lora-value,norm@all`
 /// names.
 ///
-/// Kinds are separated by commas. Layers are `all`, `lastN`, or `A..B` without `B`. The order is
+/// Kinds are separated by commas. Layers are `all`, `upper-half`, `lastN` (all of a model with
+/// fewer), or `A..B` without `B`. The order is
 /// that of the kinds, then of layers, then of heads. Values and keys have one block per key-value
 /// head of the model, queries and outputs one per query head, the other kinds one per layer. Blocks
 /// may move the same weights (`value,lora-value@all`); their changes add up.
@@ -222,8 +260,10 @@ fn choose_layers(text: &str, layers: usize) -> Result<Range<usize>, Error> {
     let number = |text: &str| text.parse::<usize>().map_err(|_| bad());
     let range = if text_of == "all" {
         0..layers
+    } else if text_of == "upper-half" {
+        layers / 2..layers
     } else if let Some(count) = text_of.strip_prefix("last") {
-        layers.checked_sub(number(count)?).ok_or_else(bad)?..layers
+        layers.saturating_sub(number(count)?)..layers
     } else {
         let (first, end) = text_of.split_once("..").ok_or_else(bad)?;
         number(first)?..number(end)?

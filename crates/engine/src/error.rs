@@ -919,6 +919,15 @@ pub enum Error {
         /// The block's name.
         block: String,
     },
+    /// A decision that was made for blocks of another owner.
+    #[error(
+        "block {name:?} of the decision is not one of this model's; decide on what the model \
+         observed"
+    )]
+    ForeignBlock {
+        /// The block's name.
+        name: String,
+    },
     /// A name that is no order of examples.
     #[error("order of examples {found:?} is unknown; it must be original or tree")]
     UnknownOrder {
@@ -927,7 +936,7 @@ pub enum Error {
     },
     /// A choice of layers that cannot be read or that the model does not have.
     #[error(
-        "layers {found:?} cannot be chosen; write all, lastN with N from 1 to {layers}, or A..B \
+        "layers {found:?} cannot be chosen; write all, upper-half, lastN with N from 1, or A..B \
          with A under B and B at most {layers}"
     )]
     BadLayers {

@@ -38,7 +38,7 @@ pub use outcome::Outcome;
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Rules, decide};
+/// use fewstep_core::{Policy, decide};
 /// use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
 ///
 /// // A model whose weights are all 0 predicts the mean of the labels and cannot be moved.
@@ -55,7 +55,7 @@ pub use outcome::Outcome;
 ///
 /// let blocks = choose_blocks("value@all", &config)?;
 /// let observation = model.observe(&task, &blocks)?;
-/// let decision = decide(&observation.geometry, &Rules::default())?;
+/// let decision = decide(&observation.geometry, &Policy::paper())?;
 /// let outcome = model.act(&task, &decision)?;
 /// assert_eq!((observation.query_prediction, outcome.adapted), (0.5, 0.5));
 /// # Ok::<(), Error>(())

@@ -137,6 +137,8 @@ pub(crate) fn observation<R: Real>(
         let inner: Vec<f64> = rows[..n].iter().flat_map(|row| &row[..n]).copied().collect();
         let parameters = tape.factor_place(block).size();
         let block = Block::new(block.to_string(), Matrix::new(n, n, inner)?)?
+            .in_layer(block.layer())
+            .with_id(block.number())
             .with_query(rows[n][..n].to_vec(), rows[n][n])?
             .with_parameters(parameters);
         geometry.push(block);

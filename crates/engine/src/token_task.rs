@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::labels::Labels;
 use crate::layout::Layout;
 use crate::prompt::Prompts;
-use fewstep_core::leave_one_out::Answers;
+use fewstep_core::Answers;
 
 /// A task in tokens: the leave-one-out prompts, the query's prompt, labels and answers.
 ///

@@ -5,8 +5,10 @@
 
 mod support;
 
+use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::{
-    Decision, GradientDescent, HorizonRule, Mixture, Rules, Update as Choice, decide,
+    Block, Decision, Geometry, GradientDescent, HorizonName, HorizonRule, Mixture, Plan,
+    Policy, decide,
 };
 use fewstep_engine::{
     Error, FirstFactor, Lora, Model, Order, Outcome, PromptSettings, Steps, Task, Update,
@@ -104,11 +106,21 @@ fn observing_beyond_the_limit_is_refused_before_it_starts() {
     assert_eq!(allowed, model.observe(task, &chosen).unwrap());
 }
 
+/// The paper's policy with another horizon rule, and odds for leaving the model alone.
+fn by_rule(name: HorizonName, odds: f64) -> Policy {
+    let mut horizon = HorizonRule::of_name(name);
+    if let HorizonRule::LeaveOneOutAverage { averaging, sharpness, leave_alone_odds } =
+        &mut horizon
+    {
+        (*averaging, *sharpness, *leave_alone_odds) = (Averaging::Trimmed, 1.0, odds);
+    }
+    Policy { horizon, ..Policy::paper() }
+}
+
 /// A decision by a rule, and what it led to.
-fn outcome(model: &Model, task: &Task, horizon: HorizonRule) -> (Decision, Outcome) {
+fn outcome(model: &Model, task: &Task, horizon: HorizonName) -> (Decision, Outcome) {
     let seen = model.observe(task, &blocks("value,mlp-up@all", model.config())).unwrap();
-    let rules = Rules { horizon, ..Rules::default() };
-    let decision = decide(&seen.geometry, &rules).unwrap();
+    let decision = decide(&seen.geometry, &by_rule(horizon, 1.0)).unwrap();
     let outcome = model.act(task, &decision).unwrap();
     (decision, outcome)
 }
@@ -119,8 +131,8 @@ fn real_steps_are_watched() {
     for folder in FOLDERS {
         let model = Model::open(&fixture(folder)).unwrap();
         for task in tasks() {
-            let (decision, outcome) = outcome(&model, &task, HorizonRule::Fixed(6));
-            let Choice::Steps(GradientDescent { step, horizon: 6 }) = decision.update else {
+            let (decision, outcome) = outcome(&model, &task, HorizonName::Fixed(6));
+            let Plan::Steps(GradientDescent { step, horizon: 6 }) = decision.plan else {
                 panic!("six steps were asked for");
             };
             let seen =
@@ -159,11 +171,11 @@ fn real_steps_are_watched() {
 fn other_updates_have_a_linear_prediction_and_no_departures() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
     let task = &tasks()[0];
-    let (_, none) = outcome(&model, task, HorizonRule::Fixed(0));
+    let (_, none) = outcome(&model, task, HorizonName::Fixed(0));
     assert_eq!((none.linear_path, none.departures.len()), (vec![none.icl], 0));
     assert_eq!((none.update, none.adapted), (None, none.icl));
-    let (decision, average) = outcome(&model, task, HorizonRule::Gibbs);
-    assert!(matches!(decision.update, Choice::Average(_)), "{:?}", decision.update);
+    let (decision, average) = outcome(&model, task, HorizonName::Gibbs);
+    assert!(matches!(decision.plan, Plan::Average(_)), "{:?}", decision.plan);
     assert!(average.departures.is_empty());
     let expected = [average.icl, average.icl + decision.query.unwrap().correction];
     assert_near(&average.linear_path, &expected, 1e-14, "the decision's own outlook");
@@ -180,12 +192,12 @@ fn averaged_steps_are_the_average_of_steps() {
     let seen = model.observe(task, &candidates).unwrap();
     let by = |horizon, odds| {
         let horizons = vec![0, 1, 3, 4, 9];
-        let rules = Rules { horizon, horizons, leave_alone_odds: odds, ..Rules::default() };
-        decide(&seen.geometry, &rules).unwrap()
+        let policy = Policy { horizons, ..by_rule(horizon, odds) };
+        decide(&seen.geometry, &policy).unwrap()
     };
-    let mut decision = by(HorizonRule::LeaveOneOutAverage, 1.0);
-    let Choice::AveragedSteps(average) = decision.update.clone() else {
-        panic!("{:?}", decision.update);
+    let mut decision = by(HorizonName::LeaveOneOutAverage, 1.0);
+    let Plan::AveragedSteps(average) = decision.plan.clone() else {
+        panic!("{:?}", decision.plan);
     };
     let step = average.parts()[0].1.step;
     let mixed = |parts: &[(f64, u32)]| {
@@ -201,10 +213,10 @@ fn averaged_steps_are_the_average_of_steps() {
     let (weights, last) = ([(0.3, 4_u32), (0.5, 0), (0.2, 1)], 0.004);
     let total = 1.0 + last;
     let parts = [&weights[..], &[(last, 9)]].concat();
-    decision.update = Choice::AveragedSteps(mixed(&parts));
+    decision.plan = Plan::AveragedSteps(mixed(&parts));
     let found = model.act(task, &decision).unwrap();
     let taken = |horizon: u32| {
-        let update = model.act(task, &by(HorizonRule::Fixed(horizon), 1.0)).unwrap().update;
+        let update = model.act(task, &by(HorizonName::Fixed(horizon), 1.0)).unwrap().update;
         update.map(|update| update.blocks()[0].1.to_vec())
     };
     let (one, four) = (taken(1).unwrap(), taken(4).unwrap());
@@ -222,7 +234,7 @@ fn averaged_steps_are_the_average_of_steps() {
     assert_near(&[found.adapted], &[*again.last().unwrap()], 1e-6, "its prediction");
     assert_eq!((found.prompt_path.len(), found.departures.len()), (2, 0));
     // On the way the query is where so many steps lead, and not where their average does.
-    let farthest = model.act(task, &by(HorizonRule::Fixed(4), 1.0)).unwrap();
+    let farthest = model.act(task, &by(HorizonName::Fixed(4), 1.0)).unwrap();
     assert_near(&found.query_path, &farthest.query_path, 1e-6, "the path underneath");
     assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "by the linear picture");
     assert!(found.followed && farthest.followed);
@@ -244,15 +256,15 @@ fn following_the_query_changes_no_bit() {
             for kinds in ["value,mlp-up@all", "mlp-down@last1", "lora-query,norm@all"] {
                 let prepared = model.prepare(task, &blocks(kinds, model.config())).unwrap();
                 for horizon in [
-                    HorizonRule::Fixed(0),
-                    HorizonRule::Fixed(1),
-                    HorizonRule::Fixed(5),
-                    HorizonRule::LeaveOneOutAverage,
-                    HorizonRule::Gibbs,
-                    HorizonRule::BayesFilter,
+                    HorizonName::Fixed(0),
+                    HorizonName::Fixed(1),
+                    HorizonName::Fixed(5),
+                    HorizonName::LeaveOneOutAverage,
+                    HorizonName::Gibbs,
+                    HorizonName::BayesFilter,
                 ] {
-                    let rules = Rules { horizon, leave_alone_odds: 0.1, ..Rules::default() };
-                    let decision = decide(&prepared.observation().geometry, &rules).unwrap();
+                    let policy = by_rule(horizon, 0.1);
+                    let decision = decide(&prepared.observation().geometry, &policy).unwrap();
                     let (seen, followed) = prepared.clone().act(&decision).unwrap();
                     let (also, once) = prepared.clone().act_at_once(&decision).unwrap();
                     assert_eq!(seen, also);
@@ -268,16 +280,16 @@ fn following_the_query_changes_no_bit() {
                     let what = format!("{folder}, {kinds}, {horizon}");
                     let ends = |path: &[f64]| [path[0], path[path.len() - 1]].map(f64::to_bits);
                     assert_eq!(followed.adapted.to_bits(), once.adapted.to_bits(), "{what}");
-                    let taken = match &decision.update {
-                        Choice::Steps(steps) => steps.horizon as usize,
-                        Choice::AveragedSteps(_) => followed.query_path.len() - 1,
+                    let taken = match &decision.plan {
+                        Plan::Steps(steps) => steps.horizon as usize,
+                        Plan::AveragedSteps(_) => followed.query_path.len() - 1,
                         _ => 0,
                     };
                     assert_eq!(followed.followed, taken > 0, "{what}");
                     assert!(!once.followed && once.query_path.len() <= 2, "{what}");
                     // The last of some steps needs no pass of its own; their average does.
                     let more = followed.passes.forward - once.passes.forward;
-                    let averaged = matches!(decision.update, Choice::AveragedSteps(_));
+                    let averaged = matches!(decision.plan, Plan::AveragedSteps(_));
                     let expected = if averaged { taken } else { taken.saturating_sub(1) };
                     assert_eq!(more, expected as u64, "{what}");
                     if taken > 0 {
@@ -319,15 +331,23 @@ fn a_decision_made_elsewhere_is_refused() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
     let (task, shorter) = (&tasks()[0], &tasks()[1]);
     assert_ne!(task.examples.len(), shorter.examples.len());
-    let (decision, _) = outcome(&model, task, HorizonRule::Fixed(2));
+    let (decision, _) = outcome(&model, task, HorizonName::Fixed(2));
     let (found, expected) = (task.examples.len(), shorter.examples.len());
     assert_eq!(
         model.act(shorter, &decision).unwrap_err(),
         Error::SizeMismatch { quantity: "the decision", found, expected }
     );
     let deeper = Model::open(&fixture("gpt2-inner")).unwrap();
-    let (decision, _) = outcome(&deeper, task, HorizonRule::Fixed(2));
+    let (decision, _) = outcome(&deeper, task, HorizonName::Fixed(2));
     assert!(matches!(model.act(task, &decision), Err(Error::NoSuchBlock { .. })));
+    // A name that looks like one of the model's blocks does not make it one.
+    let stranger = Block::intercept(task.examples.len()).unwrap();
+    let kernel = stranger.kernel().clone();
+    let stranger = Block::new("mlp-up.0", kernel).unwrap();
+    let stranger = Geometry::new(vec![1.0; task.examples.len()], vec![stranger]).unwrap();
+    let decision = decide(&stranger, &by_rule(HorizonName::Fixed(2), 1.0)).unwrap();
+    let refused = Error::ForeignBlock { name: "mlp-up.0".to_owned() };
+    assert_eq!(model.act(task, &decision).unwrap_err(), refused);
 }
 
 /// One model serves many tasks and threads: every answer has the same bits as when its task runs
@@ -342,8 +362,8 @@ fn tasks_beside_each_other_answer_as_if_alone() {
         let candidates =
             blocks("value,mlp-up,lora-value,lora-query,norm@last2", model.config());
         let observation = model.observe(task, &candidates).unwrap();
-        let rules = Rules { horizon: HorizonRule::Fixed(5), ..Rules::default() };
-        let decision = decide(&observation.geometry, &rules).unwrap();
+        let policy = by_rule(HorizonName::Fixed(5), 1.0);
+        let decision = decide(&observation.geometry, &policy).unwrap();
         (observation, model.act(task, &decision).unwrap())
     };
     let tasks = tasks();

@@ -201,9 +201,9 @@ fn refusals_of_the_decision_side_are_passed_on() {
     let chosen = blocks("value@last1", &config);
     let two = Block::new("two", [vec![1.0, 0.0], vec![0.0, 1.0]].as_slice()).unwrap();
     let geometry = Geometry::new(vec![1.0, 0.5], vec![two.clone()]).unwrap();
-    let decision = fewstep_core::decide(&geometry, &fewstep_core::Rules::default()).unwrap();
+    let decision = fewstep_core::decide(&geometry, &fewstep_core::Policy::paper()).unwrap();
     let refused =
-        apply_filter(&model, &task, &chosen, &decision.update, &decision.spectrum).unwrap_err();
+        apply_filter(&model, &task, &chosen, &decision.plan, &decision.spectrum).unwrap_err();
     let Error::Core(fewstep_core::Error::SizeMismatch { found: 4, expected: 2, .. }) = refused
     else {
         panic!("the spectrum has two modes, the task four examples: {refused:?}");

@@ -3,6 +3,7 @@
 //! Errors of a task become records beside the answers; the others end the run. Both carry what
 //! was found, what is allowed and what to do.
 
+use fewstep_core::Field;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -84,59 +85,15 @@ pub enum Error {
     },
 
     // Settings.
-    /// A choice of candidate horizons cannot be read.
+    /// A field concerns low-rank updates, and none is among the candidates.
     #[error(
-        "horizons {found:?} cannot be read; write A..B with A at most B, both included, or an \
-         ascending list such as 0,1,2,4,8, with no number over {largest} and at most {most} of them"
-    )]
-    BadHorizons {
-        /// What was given.
-        found: String,
-        /// The largest number of steps that is accepted.
-        largest: u32,
-        /// The most candidates that are accepted.
-        most: usize,
-    },
-    /// A number of steps that no machine would finish.
-    #[error("a horizon of {found} steps was asked for; it must be at most {largest}")]
-    HorizonTooLarge {
-        /// The number of steps.
-        found: u32,
-        /// The largest that is accepted.
-        largest: u32,
-    },
-    /// A selection of blocks does not say how many.
-    #[error("--select {rule} needs to know how many blocks: add --budget with 1 to {blocks}")]
-    NoBudget {
-        /// The selection rule.
-        rule: String,
-        /// The number of candidate blocks.
-        blocks: usize,
-    },
-    /// A flag concerns low-rank updates, and none is among the candidates.
-    #[error(
-        "{flag} concerns low-rank updates, and none is a candidate: add lora-value or lora-query \
-         to --blocks, or leave it out"
+        "{field} concerns low-rank updates, and none is a candidate: choose blocks with lora-value \
+         or lora-query, or leave it out"
     )]
     NoLowRankBlocks {
-        /// The flag.
-        flag: &'static str,
+        /// The field; every door has its own spelling for it.
+        field: Field,
     },
-    /// A number of blocks is asked for that has no meaning here.
-    #[error(
-        "--budget {budget} does not fit --select {rule} among {blocks} candidate blocks; {remedy}"
-    )]
-    BadBudget {
-        /// The number that was asked for.
-        budget: usize,
-        /// The selection rule.
-        rule: String,
-        /// The number of candidate blocks.
-        blocks: usize,
-        /// What to do.
-        remedy: &'static str,
-    },
-
     // Files.
     /// The operating system refused something.
     #[error("cannot {action} {}: {kind}", file.display())]
@@ -457,6 +414,39 @@ pub enum Error {
     /// The decision refused its input.
     #[error(transparent)]
     Core(#[from] fewstep_core::Error),
+}
+
+impl Error {
+    /// The field of a policy, or of the settings beside it, that is wrong, if one is.
+    #[must_use]
+    pub fn field(&self) -> Option<Field> {
+        use fewstep_engine::Error as Refused;
+        match self {
+            Self::NoLowRankBlocks { field } => Some(*field),
+            Self::Core(error) => error.field(),
+            Self::Engine(Refused::LoraRank { .. }) => Some(Field::LORA_RANK),
+            Self::Engine(
+                Refused::BadChoice { .. }
+                | Refused::UnknownKind { .. }
+                | Refused::BadLayers { .. }
+                | Refused::NoGate { .. }
+                | Refused::DuplicateBlock { .. },
+            ) => Some(Field::BLOCKS),
+            _ => None,
+        }
+    }
+
+    /// The message with flags of the command line in place of the names of fields.
+    #[must_use]
+    pub fn with_flags(&self) -> String {
+        match self {
+            Self::Core(error) => error.with_flags(),
+            Self::NoLowRankBlocks { field } => {
+                self.to_string().replacen(field.name(), &field.flag(), 1)
+            }
+            other => other.to_string(),
+        }
+    }
 }
 
 /// What an operating system's refusal becomes.

@@ -1,32 +1,34 @@
-//! All that may be asked of a model beside its tasks, and the session that it asks for.
+//! All that may be asked of a model beside its tasks, and the predictor that it asks for.
 //!
 //! In: what a caller says, on the command line or in a request, under the same names. Out: a
-//! [`Session`]. The model's weights are shared with whoever holds it.
+//! [`Predictor`]. The model's weights are shared with whoever holds it.
 
 use crate::error::Error;
-use crate::session::{Action, Session};
-use crate::way::Asked;
+use crate::predictor::{Action, Predictor};
+use fewstep_core::{Field, Overrides, Policy};
 use fewstep_engine::{Bos, FirstFactor, Lora, Model, Order, PromptSettings};
 
 /// How a model is to read tasks and to decide on them: the flags of the command line under the
-/// same names, each as it is unless somebody says otherwise.
+/// same names.
 ///
 /// # Examples
 ///
 /// ```
-/// use fewstep::{Action, Asked, Options};
+/// use fewstep::{Action, Options, Overrides};
 ///
-/// let model = fewstep::builtin()?;
-/// let asked = Asked { blocks: Some("value@last1".to_owned()), ..Asked::default() };
-/// let options = Options { asked, full: true, ..Options::default() };
-/// let session = options.session(model, Action::Decide)?;
-/// assert_eq!(session.blocks().len(), session.model().config().heads);
+/// let overrides = Overrides { blocks: Some("value@last1".to_owned()), ..Overrides::default() };
+/// let options = Options { overrides, full: true, ..Options::default() };
+/// let predictor = options.predictor(fewstep::builtin()?, Action::Decide)?;
+/// assert_eq!(predictor.blocks().len(), predictor.model().config().heads);
+/// assert_eq!(predictor.policy().step_scale, 0.6);
 /// # Ok::<(), fewstep::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// What is said about the decision.
-    pub asked: Asked,
+    /// The policy to start from.
+    pub policy: Policy,
+    /// What is changed of it.
+    pub overrides: Overrides,
     /// Rank of the updates of `lora-value` and `lora-query` blocks.
     pub lora_rank: Option<usize>,
     /// Where their fixed first factor comes from.
@@ -46,24 +48,24 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::with_lora`] and [`Session::with_way`], and [`Error::NoLowRankBlocks`] if
-    /// low-rank updates are described and none is a candidate.
-    pub fn session(&self, model: Model, action: Action) -> Result<Session, Error> {
+    /// Those of [`Overrides::of`], [`Model::with_lora`] and [`Predictor::new`], and
+    /// [`Error::NoLowRankBlocks`] if low-rank updates are described and none is a candidate.
+    pub fn predictor(&self, model: Model, action: Action) -> Result<Predictor, Error> {
+        let policy = self.overrides.of(&self.policy)?;
         let lora = self.lora(model.network().lora());
         let mut prompts = PromptSettings::new(model.config().positions);
         prompts.bos = self.bos;
         prompts.order = self.loo_order;
         prompts.max_tokens_per_example = self.max_tokens_per_example;
         let model = model.with_prompts(prompts).with_lora(lora)?;
-        let way = self.asked.way(model.config());
-        let session = Session::new(model, action)?.with_way(way)?;
-        let rank = self.lora_rank.map(|_| "--lora-rank");
-        if let Some(flag) = rank.or(self.lora_first.map(|_| "--lora-first"))
-            && !session.blocks().iter().any(|block| block.kind().is_lora())
+        let predictor = Predictor::new(model, policy, action)?;
+        let rank = self.lora_rank.map(|_| Field::LORA_RANK);
+        if let Some(field) = rank.or(self.lora_first.map(|_| Field::LORA_FIRST))
+            && !predictor.blocks().iter().any(|block| block.kind().is_lora())
         {
-            return Err(Error::NoLowRankBlocks { flag });
+            return Err(Error::NoLowRankBlocks { field });
         }
-        Ok(session.with_matrices(self.full))
+        Ok(predictor.with_matrices(self.full))
     }
 
     /// The low-rank updates that are asked for, of a model that has others.
@@ -71,7 +73,7 @@ impl Options {
         Lora {
             rank: self.lora_rank.unwrap_or(own.rank),
             first: self.lora_first.unwrap_or(own.first),
-            seed: self.asked.seed,
+            seed: self.overrides.seed.unwrap_or_default(),
         }
     }
 }

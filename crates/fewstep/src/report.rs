@@ -8,8 +8,7 @@ mod path;
 
 pub use path::Path;
 
-use fewstep_core::leave_one_out;
-use fewstep_core::{Block, Decision, Filter, HorizonRule, Reason, Rules, Selection};
+use fewstep_core::{Block, Decision, Filter, HorizonName, Policy, Reason, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,15 +18,15 @@ use std::collections::BTreeMap;
 /// # Examples
 ///
 /// ```
-/// use fewstep::{Action, Session};
+/// use fewstep::{Action, Policy, Predictor};
 ///
-/// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
+/// let predictor = Predictor::new(fewstep::builtin()?, Policy::default(), Action::Decide)?;
 /// let task = fewstep::tasks::parse(
 ///     br#"{"id": "t1", "template": "{x}->{y}",
 ///          "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
 ///          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
 /// )?;
-/// let report = session.answer(&task)?.report;
+/// let report = predictor.answer(&task)?.report;
 /// assert_eq!((report.id.as_str(), report.prediction.adapted), ("t1", None));
 /// # Ok::<(), fewstep::Error>(())
 /// ```
@@ -35,6 +34,9 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// The task's id.
     pub id: String,
+    /// The policy that decided, whole; absent if an update made before was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     /// What the model says for the query.
     pub prediction: Prediction,
     /// Whether to adapt; absent if an update made before was applied.
@@ -57,14 +59,14 @@ pub struct Report {
 pub struct Prediction {
     /// Without adapting; not a number if only the updated model was asked.
     pub icl: f64,
-    /// With the chosen update: carried out in the model or, if the linear picture answers, `linear`
-    /// cut to the range of the labels; `None` if nothing was carried out.
+    /// With the chosen update: carried out in the model or, if the linearised model answers,
+    /// `linear` clamped to the range of the labels; `None` if nothing was carried out.
     pub adapted: Option<f64>,
-    /// With the chosen update under the linear picture.
+    /// With the chosen update, by the linearised model.
     pub linear: Option<f64>,
     /// Standard deviation of the ideal correction under the fitted signal and noise.
     pub standard_deviation: Option<f64>,
-    /// Where the answer is meant to lie, if a rule by left-out errors chose.
+    /// Where the answer is meant to lie, if leave-one-out errors decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// The value of `query.y`, if it was given.
@@ -75,7 +77,7 @@ pub struct Prediction {
     pub path: Option<Path>,
 }
 
-/// An interval for the query's answer, by left-out examples (jackknife+).
+/// An interval for the query's answer, by leave-one-out errors (jackknife+).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Its lower end, no lower than any label.
@@ -86,13 +88,36 @@ pub struct Interval {
     pub coverage: f64,
 }
 
-/// Whether to adapt.
+/// Whether to adapt, with the reasons that decided and no others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct When {
-    /// The answer.
+    /// The answer: false where more weight is on leaving the model alone than on updating it. The
+    /// prediction is the average of both all the same.
     pub adapt: bool,
     /// Why, in words.
     pub reason: String,
+    /// The weight on updating: a share of 1 under an average over steps, else 0 or 1.
+    pub weight: f64,
+    /// Leave-one-out errors, if they decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leave_one_out: Option<LeaveOneOut>,
+    /// What evidence says, if it decided.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+}
+
+/// Squared errors on held-out examples, averaged as the policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LeaveOneOut {
+    /// Without an update.
+    pub icl: f64,
+    /// With the chosen one.
+    pub adapted: f64,
+}
+
+/// What evidence says about updating.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Evidence {
     /// Over 1, evidence asks for some adaptation.
     pub gate: f64,
     /// Expected squared distance to the Bayes prediction without adapting.
@@ -106,7 +131,10 @@ pub struct When {
 pub struct HowFar {
     /// The rule that chose.
     pub rule: String,
-    /// `T`: the number of steps.
+    /// Whether it averages over numbers of steps; not in JSON, where the rule says so.
+    #[serde(skip)]
+    pub averages: bool,
+    /// `T`: the number of steps; of an average, the most likely one.
     pub horizon: u32,
     /// Whether it is the largest candidate.
     pub at_edge: bool,
@@ -123,21 +151,13 @@ pub struct HowFar {
     pub evidence: Vec<f64>,
     /// `ℓ_T` with the noise variance `‖r‖²/n`, at every candidate.
     pub evidence_fixed: Vec<f64>,
-    /// The weights of the candidates: by left-out errors if that rule chose, else the Gibbs
-    /// posterior.
+    /// The weights of the candidates: by leave-one-out errors if an average over these was chosen,
+    /// else the Gibbs posterior.
     pub posterior: Vec<f64>,
-    /// The leave-one-out risk at every candidate, if that rule chose; in JSON with `--full`.
+    /// The leave-one-out risk at every candidate, if a rule that looks at it chose; in JSON with
+    /// `--full`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left_out_risk: Vec<f64>,
-    /// How left-out errors were averaged, if such a rule chose; in JSON with `--full`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub averaging: Option<String>,
-    /// `β`: how sharply an average over steps follows them; in JSON with `--full`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inverse_temperature: Option<f64>,
-    /// The odds for leaving the model alone before they speak; in JSON with `--full`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub leave_alone_odds: Option<f64>,
+    pub leave_one_out: Vec<f64>,
     /// What is guaranteed about the evidence (not about the query).
     pub pac_bayes: Option<PacBayes>,
 }
@@ -251,27 +271,22 @@ impl Report {
     pub fn new(
         task: &Task,
         seen: &Observation,
-        (rules, decision): (&Rules, &Decision),
+        decision: &Decision,
         outcome: Option<&Outcome>,
         full: bool,
     ) -> Result<Self, fewstep_core::Error> {
         let passes = seen.passes + outcome.map(|outcome| outcome.passes).unwrap_or_default();
-        let mut prediction = prediction(task, seen, (rules, decision), outcome);
+        let mut prediction = prediction(task, seen, decision, outcome);
         if full {
-            prediction.path = Path::of(seen, (rules, decision), outcome)?;
+            prediction.path = Path::of(seen, decision, outcome)?;
         }
         Ok(Self {
             id: task.id.clone(),
+            policy: Some(decision.policy.clone()),
             prediction,
-            when: Some(When {
-                adapt: decision.when.adapt,
-                reason: decision.when.reason.to_string(),
-                gate: decision.when.gate,
-                gap_icl: decision.when.gap_icl,
-                gap_adapted: decision.when.gap_adapted,
-            }),
-            how_far: Some(how_far(rules, decision)),
-            which: which(seen, (rules, decision), full),
+            when: Some(when(decision)),
+            how_far: Some(how_far(decision)),
+            which: which(seen, decision, full),
             geometry: Some(geometry(seen, decision, full)?),
             passes: passes.into(),
         })
@@ -289,9 +304,7 @@ impl Report {
         brief.prediction.path = None;
         if let Some(how_far) = &mut brief.how_far {
             how_far.horizons.clear();
-            how_far.left_out_risk.clear();
-            (how_far.averaging, how_far.inverse_temperature) = (None, None);
-            how_far.leave_alone_odds = None;
+            how_far.leave_one_out.clear();
         }
         if let Some(geometry) = &mut brief.geometry {
             (geometry.kernel, geometry.coupling) = (None, None);
@@ -304,12 +317,10 @@ impl Report {
 
 impl HowFar {
     /// The weights of numbers of steps over 0, if an average over them was chosen; with `--full`
-    /// or before anything was left out.
+    /// or before anything was left out of the report.
     pub(crate) fn averaged(&self) -> Option<impl Iterator<Item = (u32, f64)>> {
-        let averages = [HorizonRule::Gibbs, HorizonRule::LeaveOneOutAverage];
         let all = self.horizons.iter().copied().zip(self.posterior.iter().copied());
-        let found = averages.iter().any(|rule| rule.to_string() == self.rule);
-        found.then(|| all.filter(|(horizon, _)| *horizon > 0))
+        self.averages.then(|| all.filter(|(horizon, _)| *horizon > 0))
     }
 
     /// The number of steps; of an average, its mean.
@@ -330,14 +341,14 @@ impl Prediction {
 fn prediction(
     task: &Task,
     seen: &Observation,
-    (rules, decision): (&Rules, &Decision),
+    decision: &Decision,
     outcome: Option<&Outcome>,
 ) -> Prediction {
     let icl = outcome.map_or(seen.query_prediction, |outcome| outcome.icl);
     let interval = decision.query.and_then(|query| query.interval).map(|around| Interval {
         lower: task.cut(icl + around.lower),
         upper: task.cut(icl + around.upper),
-        coverage: rules.coverage,
+        coverage: decision.policy.coverage,
     });
     Prediction {
         icl,
@@ -361,13 +372,13 @@ fn geometry(
     let fitted = full && decision.when.reason != Reason::NothingToCorrect;
     let bayes = fitted.then(|| decision.signal.benchmark(residuals)).transpose()?;
     let answers = seen.geometry.answers().filter(|_| full);
-    let ends = |room: &leave_one_out::Interval| [room.lower, room.upper];
+    let ends = |room: &fewstep_core::Interval| [room.lower, room.upper];
     Ok(Geometry {
         residuals: residuals.to_vec(),
         labels: answers.map(|answers| answers.labels().to_vec()),
         room: answers.map(|answers| answers.room().iter().map(ends).collect()),
         eigenvalues: modes.to_vec(),
-        response: full.then(|| at_modes(&decision.update)),
+        response: full.then(|| at_modes(&decision.plan)),
         bayes_response: bayes.map(|bayes| at_modes(&bayes)),
         kernel: full.then(|| chosen.kernel().to_rows()),
         coupling: chosen.query().filter(|_| full).map(|query| query.coupling.clone()),
@@ -375,25 +386,41 @@ fn geometry(
     })
 }
 
-fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
+fn when(decision: &Decision) -> When {
+    let from = &decision.when;
+    When {
+        adapt: from.adapt,
+        reason: from.reason.to_string(),
+        weight: from.weight,
+        leave_one_out: from
+            .leave_one_out
+            .map(|errors| LeaveOneOut { icl: errors.icl, adapted: errors.adapted }),
+        evidence: from.evidence.map(|reasons| Evidence {
+            gate: reasons.gate,
+            gap_icl: reasons.gap_icl,
+            gap_adapted: reasons.gap_adapted,
+        }),
+    }
+}
+
+fn how_far(decision: &Decision) -> HowFar {
     let from = &decision.how_far;
-    let averages = from.rule == HorizonRule::LeaveOneOutAverage;
-    let left_out = averages || from.rule == HorizonRule::LeaveOneOut;
     HowFar {
         rule: from.rule.to_string(),
+        averages: matches!(
+            from.rule,
+            HorizonName::Gibbs | HorizonName::LeaveOneOutAverage
+        ),
         horizon: from.horizon,
         at_edge: from.at_edge,
         step_size: from.step_size,
         noise_variance: from.noise_variance,
         degrees_of_freedom: from.degrees_of_freedom,
-        horizons: rules.horizons.clone(),
+        horizons: decision.policy.horizons.clone(),
         evidence: from.evidence.clone(),
         evidence_fixed: from.evidence_fixed.clone(),
         posterior: from.posterior.clone(),
-        left_out_risk: from.left_out_risk.clone(),
-        averaging: left_out.then(|| rules.leave_one_out.to_string()),
-        inverse_temperature: averages.then_some(rules.inverse_temperature),
-        leave_alone_odds: averages.then_some(rules.leave_alone_odds),
+        leave_one_out: from.leave_one_out.clone(),
         pac_bayes: from.pac_bayes.map(|bound| PacBayes {
             bound: bound.bound,
             slack: bound.slack,
@@ -402,7 +429,7 @@ fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
     }
 }
 
-fn which(seen: &Observation, (rules, decision): (&Rules, &Decision), full: bool) -> Which {
+fn which(seen: &Observation, decision: &Decision, full: bool) -> Which {
     let from = &decision.which;
     let score = |(score, block): (&fewstep_core::BlockScore, &Block)| BlockScore {
         name: score.name.clone(),
@@ -415,7 +442,10 @@ fn which(seen: &Observation, (rules, decision): (&Rules, &Decision), full: bool)
     Which {
         rule: from.rule.to_string(),
         budget: from.budget,
-        seed: (from.rule == Selection::Random).then_some(rules.seed),
+        seed: match decision.policy.selection {
+            Selection::Random { seed, .. } => Some(seed),
+            _ => None,
+        },
         heads: BTreeMap::new(),
         selected: from.selected.iter().map(|&index| from.blocks[index].name.clone()).collect(),
         blocks: from.blocks.iter().zip(seen.geometry.blocks()).map(score).collect(),

@@ -29,6 +29,7 @@ fn names_read_back_as_the_blocks_they_name() {
     ] {
         for block in choose_blocks(choice, &config(11, 12, true)).unwrap() {
             assert_eq!(block.to_string().parse(), Ok(block));
+            assert_eq!(BlockId::from_number(block.number()), Some(block));
         }
     }
 }
@@ -73,6 +74,9 @@ fn choices_name_layers_from_either_end() {
     };
     assert_eq!(layers("value@all"), [0, 1, 2, 3, 4]);
     assert_eq!(layers("value@last2"), [3, 4]);
+    // A policy is meant for models of any size: one with fewer layers takes all of them.
+    assert_eq!(layers("value@last6"), [0, 1, 2, 3, 4]);
+    assert_eq!(layers("value@upper-half"), [2, 3, 4]);
     assert_eq!(layers("mlp-up@1..3"), [1, 2]);
 }
 
@@ -91,7 +95,7 @@ fn what_cannot_be_read_is_named_in_the_error() {
         let refused = name.parse::<BlockId>();
         assert_eq!(refused, Err(Error::BadBlockName { found: name.to_owned() }));
     }
-    for layers in ["", "last0", "last6", "3..3", "4..2", "0..6", "2", "lastx", "..", "-1..2"] {
+    for layers in ["", "last0", "3..3", "4..2", "0..6", "2", "lastx", "..", "-1..2"] {
         let refused = choose_blocks(&format!("value@{layers}"), &config(5, 2, false));
         assert_eq!(refused, Err(Error::BadLayers { found: layers.to_owned(), layers: 5 }));
     }

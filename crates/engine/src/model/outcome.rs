@@ -13,7 +13,7 @@ use crate::task::Task;
 use crate::token_task::TokenTask;
 use crate::update::Update;
 use fewstep_core::drift::{self, Departure, Watch};
-use fewstep_core::{Decision, Filter, GradientDescent, Mixture, Update as Choice};
+use fewstep_core::{Decision, Filter, GradientDescent, Mixture, Plan};
 
 /// The share of all weight that steps far out must have together to be taken.
 const NOT_WORTH: f64 = 0.01;
@@ -106,7 +106,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::read`] and [`descend`](crate::descend); [`Error::BadBlockName`] or
+    /// Those of [`Model::read`] and [`descend`](crate::descend); [`Error::ForeignBlock`] or
     /// [`Error::NoSuchBlock`] if the decision was made for another model,
     /// [`Error::SizeMismatch`] if it was made for a task of another size.
     ///
@@ -114,7 +114,7 @@ impl Model {
     ///
     /// ```
     /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
-    /// # use fewstep_core::{Rules, decide};
+    /// # use fewstep_core::{Policy, decide};
     /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
     /// #                 "n_positions": 64, "vocab_size": 256}"#;
     /// # let config = Config::from_json(json)?;
@@ -127,7 +127,7 @@ impl Model {
     /// #         "query": {"x": "c", "y": "1"}}"#,
     /// # ).expect("this is a task");
     /// let geometry = model.observe(&task, &choose_blocks("value@all", model.config())?)?.geometry;
-    /// let decision = decide(&geometry, &Rules::default())?;
+    /// let decision = decide(&geometry, &Policy::paper())?;
     /// // No update can move a model without weights, and none is made.
     /// let outcome = model.act(&task, &decision)?;
     /// assert_eq!((outcome.update, outcome.query_path), (None, vec![0.25]));
@@ -153,7 +153,7 @@ impl Prepared<'_> {
     ///
     /// ```
     /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
-    /// # use fewstep_core::{Rules, decide};
+    /// # use fewstep_core::{Policy, decide};
     /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
     /// #                 "n_positions": 64, "vocab_size": 256}"#;
     /// # let config = Config::from_json(json)?;
@@ -166,7 +166,7 @@ impl Prepared<'_> {
     /// #         "query": {"x": "c", "y": "1"}}"#,
     /// # ).expect("this is a task");
     /// let prepared = model.prepare(&task, &choose_blocks("value@all", model.config())?)?;
-    /// let decision = decide(&prepared.observation().geometry, &Rules::default())?;
+    /// let decision = decide(&prepared.observation().geometry, &Policy::paper())?;
     /// let (observation, outcome) = prepared.act(&decision)?;
     /// assert_eq!((observation.query_prediction, outcome.adapted), (0.25, 0.25));
     /// # Ok::<(), Error>(())
@@ -222,13 +222,13 @@ fn carry_out(
         let descent = steps_on(tape, task, &scales, steps, |_, _| Ok(()))?;
         Ok::<_, Error>(Outcome::of(descent, follow))
     };
-    match &decision.update {
-        Choice::None => {
+    match &decision.plan {
+        Plan::None => {
             let outcome = descend(tape, &steps(0))?;
             let linear_path = vec![outcome.icl];
             Ok(Outcome { update: None, linear_path, followed: false, ..outcome })
         }
-        Choice::Steps(chosen) => {
+        Plan::Steps(chosen) => {
             let steps = steps(usize::try_from(chosen.horizon).unwrap_or(usize::MAX));
             let outcome = descend(tape, &steps)?;
             let mut linear_path = linear_path(&outcome, task, decision, &steps)?;
@@ -239,7 +239,7 @@ fn carry_out(
             let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;
             Ok(Outcome { linear_path, departures, ..outcome })
         }
-        Choice::AveragedSteps(average) => {
+        Plan::AveragedSteps(average) => {
             let scales = steps(0).scales(tape.blocks())?;
             let weights = by_steps(average);
             let (applied, query_path) = average_on(tape, task, &scales, &weights, follow)?;
@@ -311,11 +311,15 @@ fn departures(
 fn linear_change(residuals: &[f64], decision: &Decision) -> Result<f64, Error> {
     let quantity = "the linear picture of an update";
     let query = decision.block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
-    Ok(decision.update.query_correction(&decision.spectrum, &query.coupling, residuals)?)
+    Ok(decision.plan.query_correction(&decision.spectrum, &query.coupling, residuals)?)
 }
 
 /// The blocks that a decision names.
 fn selected_blocks(decision: &Decision) -> Result<Vec<BlockId>, Error> {
-    let names = &decision.which.blocks;
-    decision.which.selected.iter().map(|&index| names[index].name.parse()).collect()
+    let block = |&index: &usize| {
+        let score = &decision.which.blocks[index];
+        let id = score.id.and_then(BlockId::from_number);
+        id.ok_or_else(|| Error::ForeignBlock { name: score.name.clone() })
+    };
+    decision.which.selected.iter().map(block).collect()
 }

@@ -1,6 +1,6 @@
 //! Where every number of steps would lead, and where the steps that were taken led.
 
-use fewstep_core::{Decision, Error, Filter, GradientDescent, Rules, StepSize};
+use fewstep_core::{Decision, Error, Filter, GradientDescent, StepSize};
 use fewstep_engine::{Observation, Outcome};
 use serde::Serialize;
 
@@ -9,22 +9,23 @@ use serde::Serialize;
 /// # Examples
 ///
 /// ```
-/// use fewstep::{Action, Session};
+/// use fewstep::{Action, Policy, Predictor};
 ///
-/// let session = Session::new(fewstep::builtin()?, Action::Decide)?.with_matrices(true);
+/// let predictor = Predictor::new(fewstep::builtin()?, Policy::default(), Action::Decide)?
+///     .with_matrices(true);
 /// let task = fewstep::tasks::parse(
 ///     br#"{"id": "t1", "template": "{x}->{y}",
 ///          "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
 ///          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
 /// )?;
-/// let prediction = session.answer(&task)?.report.prediction;
+/// let prediction = predictor.answer(&task)?.report.prediction;
 /// let path = prediction.path.expect("it was asked for");
 /// assert_eq!((path.linear[0], path.steps), (prediction.icl, None));
 /// # Ok::<(), fewstep::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Path {
-    /// By the linear picture, up to the largest candidate, or to the number of steps if that is
+    /// By the linearised model, up to the largest candidate, or to the number of steps if that is
     /// larger.
     pub linear: Vec<f64>,
     /// Carried out in the model, as far as steps were taken; of an average over steps, those that
@@ -37,11 +38,11 @@ impl Path {
     /// The paths of a task, if something is known of its query's derivative.
     pub(super) fn of(
         seen: &Observation,
-        (rules, decision): (&Rules, &Decision),
+        decision: &Decision,
         outcome: Option<&Outcome>,
     ) -> Result<Option<Self>, Error> {
         let Some(query) = decision.block.query() else { return Ok(None) };
-        let candidates = rules.horizons.iter().copied();
+        let candidates = decision.policy.horizons.iter().copied();
         let longest = candidates.fold(decision.how_far.horizon, u32::max);
         let corrections =
             corrections(decision, &query.coupling, seen.geometry.residuals(), longest)?;

@@ -1,20 +1,16 @@
-//! A model with the settings of a run: one task in, one report out.
+//! A model with a policy: one task in, one report out.
 //!
-//! In: a [`Task`]. Out: an [`Answer`]. A session is read-only, so that any number of threads may
+//! In: a [`Task`]. Out: [`Predicted`]. A predictor is read-only, so that any number of threads may
 //! use one at the same time. It neither reads nor writes files.
 
 use crate::error::Error;
 use crate::report::{Passes, Prediction, Report, Which};
-use crate::way::{Dynamics, Way};
-use fewstep_core::{Decision, Rules, Selection, Update as Choice, decide};
+use fewstep_core::{Decision, Dynamics, Plan, Policy, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
     PassCount, Prepared, Steps, Tape, Task, Update, choose_blocks, descend, predict_linear,
 };
 use std::collections::BTreeMap;
-
-/// The largest number of steps that may be asked for.
-pub const LONGEST_HORIZON: u32 = 100_000;
 
 /// What is done with a decision.
 ///
@@ -27,7 +23,7 @@ pub const LONGEST_HORIZON: u32 = 100_000;
 pub enum Action {
     /// Nothing: it is only explained.
     Decide,
-    /// It is carried out, in the model or by the linear picture as the [way](Way::dynamics) says.
+    /// It is carried out, in the model or by the linearised model as the policy says.
     Act,
 }
 
@@ -36,18 +32,17 @@ pub enum Action {
 /// # Examples
 ///
 /// ```
-/// use fewstep::{Action, Session};
+/// use fewstep::{Action, Policy, Predictor};
 ///
-/// let session = Session::new(fewstep::builtin()?, Action::Act)?;
-/// assert!(!session.blocks().is_empty());
+/// let predictor = Predictor::new(fewstep::builtin()?, Policy::default(), Action::Act)?;
+/// assert_eq!(predictor.policy().name, "default");
 /// # Ok::<(), fewstep::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct Predictor {
     model: Model,
+    policy: Policy,
     blocks: Vec<BlockId>,
-    rules: Rules,
-    dynamics: Dynamics,
     action: Action,
     full: bool,
     keep: bool,
@@ -55,79 +50,42 @@ pub struct Session {
 
 /// What came of a task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Predicted {
     /// What is said about it.
     pub report: Report,
-    /// `θ`: the update, if one was carried out in the model, or if the linear picture answered and
-    /// updates are [kept](Session::with_updates); one block of zeros if the decision was to leave the
-    /// model alone.
+    /// `θ`: the update, if one was carried out in the model, or if the linearised model answered
+    /// and updates are [kept](Predictor::with_updates); one block of zeros if the decision was to
+    /// leave the model alone.
     pub update: Option<Update>,
 }
 
-impl Session {
-    /// A session that goes the [usual way](Way::usual).
+impl Predictor {
+    /// A model that answers by a policy.
     ///
     /// # Errors
     ///
-    /// None for a model with at least one layer.
-    pub fn new(model: Model, action: Action) -> Result<Self, Error> {
-        let Way { blocks, rules, dynamics } = Way::usual(model.config());
-        let blocks = choose_blocks(&blocks, model.config())?;
-        Ok(Self { model, blocks, rules, dynamics, action, full: false, keep: false })
-    }
-
-    /// The same session with other candidate blocks and rules, carried out in another way.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`choose_blocks`], [`Error::HorizonTooLarge`] for steps that no machine would
-    /// finish, [`Error::NoBudget`] and [`Error::BadBudget`] for a selection that does not fit the
-    /// blocks. What else is wrong with rules is said when a task is decided on.
+    /// Those of [`Policy::check`], of [`choose_blocks`] for candidate blocks that the model does not
+    /// have, and of [`Policy::check_budget`].
     ///
     /// # Examples
     ///
     /// ```
-    /// use fewstep::{Action, Error, Session, Way};
-    /// use fewstep_core::{Rules, Selection};
+    /// use fewstep::{Action, Error, Policy, Predictor};
+    /// use fewstep_core::Selection;
     ///
-    /// let session = Session::new(fewstep::builtin()?, Action::Decide)?;
-    /// let rules = Rules { select: Selection::TraceTop, ..Rules::default() };
-    /// let way = Way { blocks: "value@last1".to_owned(), rules, ..Way::paper(session.model().config()) };
-    /// assert!(matches!(session.with_way(way), Err(Error::NoBudget { .. })));
+    /// let policy = Policy { selection: Selection::TraceTop { budget: 100 }, ..Policy::paper() };
+    /// let refused = Predictor::new(fewstep::builtin()?, policy, Action::Decide).unwrap_err();
+    /// assert_eq!(refused.field().map(|field| field.name()), Some("budget"));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn with_way(mut self, way: Way) -> Result<Self, Error> {
-        self.blocks = choose_blocks(&way.blocks, self.model.config())?;
-        self.dynamics = way.dynamics;
-        let (rules, largest) = (way.rules, LONGEST_HORIZON);
-        let asked = match rules.horizon {
-            fewstep_core::HorizonRule::Fixed(horizon) => Some(horizon),
-            _ => None,
-        };
-        if let Some(&found) =
-            rules.horizons.iter().chain(asked.iter()).find(|&&horizon| horizon > largest)
-        {
-            return Err(Error::HorizonTooLarge { found, largest });
-        }
-        let (rule, blocks) = (rules.select.to_string(), self.blocks.len());
-        match (rules.select, rules.budget) {
-            (Selection::All | Selection::LeaveOneOut | Selection::Depth, None) => {}
-            (_, None) => return Err(Error::NoBudget { rule, blocks }),
-            (Selection::All | Selection::Depth, Some(budget)) => {
-                let remedy = "leave it out, or add --select query-aware";
-                return Err(Error::BadBudget { budget, rule, blocks, remedy });
-            }
-            (_, Some(budget)) if budget == 0 || budget > blocks => {
-                let remedy = "ask for at least 1 and at most all of them";
-                return Err(Error::BadBudget { budget, rule, blocks, remedy });
-            }
-            (_, Some(_)) => {}
-        }
-        self.rules = rules;
-        Ok(self)
+    pub fn new(model: Model, policy: Policy, action: Action) -> Result<Self, Error> {
+        policy.check()?;
+        let blocks = choose_blocks(&policy.blocks, model.config())?;
+        policy.check_budget(blocks.len())?;
+        Ok(Self { model, policy, blocks, action, full: false, keep: false })
     }
 
-    /// The same session with or without matrices, filters and paths in its reports. With them the
+    /// The same predictor with or without matrices, filters and paths in its reports. With them the
     /// query is predicted after every step; nothing else that is said changes, but what it cost.
     #[must_use]
     pub fn with_matrices(mut self, full: bool) -> Self {
@@ -147,35 +105,35 @@ impl Session {
         &self.blocks
     }
 
-    /// The same session, whose answers by the linear picture hold updates, too, or do not. Nothing that
-    /// is said changes.
+    /// The same predictor, whose answers by the linearised model hold updates, too, or do not.
+    /// Nothing that is said changes.
     #[must_use]
     pub fn with_updates(mut self, keep: bool) -> Self {
         self.keep = keep;
         self
     }
 
-    /// How decisions are carried out.
+    /// The policy.
     #[must_use]
-    pub fn dynamics(&self) -> Dynamics {
-        self.dynamics
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
-    /// Observes a task, decides, and acts if the session is to act.
+    /// Observes a task, decides, and acts if the predictor is to act.
     ///
     /// # Errors
     ///
     /// Those of [`Model::prepare`], [`decide`] and [`Prepared::act`].
-    pub fn answer(&self, task: &Task) -> Result<Answer, Error> {
+    pub fn answer(&self, task: &Task) -> Result<Predicted, Error> {
         let (mut outcome, mut kept) = (None, None);
         let (seen, decision) = if self.action == Action::Decide {
             let seen = self.model.observe(task, &self.blocks)?;
-            let decision = decide(&seen.geometry, &self.rules)?;
+            let decision = decide(&seen.geometry, &self.policy)?;
             (seen, decision)
         } else {
             let prepared = self.model.prepare(task, &self.blocks)?;
-            let decision = decide(&prepared.observation().geometry, &self.rules)?;
-            let seen = match self.dynamics {
+            let decision = decide(&prepared.observation().geometry, &self.policy)?;
+            let seen = match self.policy.dynamics {
                 Dynamics::Steps => {
                     let (seen, done) = self.act(task, prepared, &decision)?;
                     outcome = Some(done);
@@ -190,18 +148,17 @@ impl Session {
             };
             (seen, decision)
         };
-        let reasons = (&self.rules, &decision);
-        let mut report = Report::new(task, &seen, reasons, outcome.as_ref(), self.full)?;
+        let mut report = Report::new(task, &seen, &decision, outcome.as_ref(), self.full)?;
         report.which.heads = heads(self.model.config(), &self.blocks);
-        if (self.action, self.dynamics) == (Action::Act, Dynamics::Linear) {
+        if (self.action, self.policy.dynamics) == (Action::Act, Dynamics::Linear) {
             let linear = report.prediction.linear;
             report.prediction.adapted = linear.map(|found| task.cut(found));
         }
         let update = outcome.and_then(|outcome| outcome.update).or(kept);
-        Ok(Answer { report, update })
+        Ok(Predicted { report, update })
     }
 
-    /// The update that the linear picture moves predictions along.
+    /// The update along which the linearised model changes predictions.
     fn linear_update(
         &self,
         task: &Task,
@@ -209,12 +166,12 @@ impl Session {
         decision: &Decision,
     ) -> Result<(Observation, Update), Error> {
         let selected = &decision.which.selected;
-        if decision.update == Choice::None {
+        if decision.plan == Plan::None {
             let (update, _) = self.zeros(task, self.blocks[selected[0]])?;
             return Ok((prepared.into_observation(), update));
         }
         let blocks: Vec<BlockId> = selected.iter().map(|&index| self.blocks[index]).collect();
-        Ok(prepared.filter_update(&blocks, &decision.update, &decision.spectrum)?)
+        Ok(prepared.filter_update(&blocks, &decision.plan, &decision.spectrum)?)
     }
 
     /// Carries the decision out. To leave the model alone costs nothing: the prediction is known.
@@ -224,7 +181,7 @@ impl Session {
         prepared: Prepared<'_>,
         decision: &Decision,
     ) -> Result<(Observation, Outcome), Error> {
-        if decision.update != Choice::None {
+        if decision.plan != Plan::None {
             let done =
                 if self.full { prepared.act(decision) } else { prepared.act_at_once(decision) };
             return Ok(done?);
@@ -239,14 +196,13 @@ impl Session {
             prompt_path: vec![seen.predictions.clone()],
             linear_path: vec![icl],
             followed: false,
-            departures: Vec::new(),
             update: Some(update),
             passes,
         };
         Ok((seen, outcome))
     }
 
-    /// An update of one block that does not move, and what it cost: nothing, unless the block's
+    /// An update of one block that changes nothing, and what it cost: nothing, unless the block's
     /// first factor comes from the task.
     fn zeros(&self, task: &Task, block: BlockId) -> Result<(Update, PassCount), Error> {
         let network = self.model.network();
@@ -266,27 +222,28 @@ impl Session {
     /// Those of [`Model::read`] and [`Tape::run`].
     pub fn apply(&self, task: &Task, update: &Update) -> Result<Report, Error> {
         let (layout, labels) = self.query_of(task)?;
-        let mut tape = Tape::new(self.model.network(), layout, &labels, &moved(update))?;
+        let mut tape = Tape::new(self.model.network(), layout, &labels, &blocks_of(update))?;
         let icl = finite(tape.predictions(), 0)?;
         let adapted = finite(tape.run(update)?, 1)?;
-        Ok(self.applied(task, update, (icl, adapted), tape.passes()))
+        Ok(self.applied(task, update, &Before { icl, adapted }, tape.passes()))
     }
 
-    /// As [`Session::apply`] at half of its cost: what the model says without the update is not
-    /// asked, and no number in the report.
+    /// As [`Predictor::apply`] at half of its cost: the model is not asked without the update, whose
+    /// prediction is not a number in the report.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::apply`].
+    /// Those of [`Predictor::apply`].
     pub fn apply_alone(&self, task: &Task, update: &Update) -> Result<Report, Error> {
         let (layout, labels) = self.query_of(task)?;
         let tape = Tape::of_update(self.model.network(), layout, &labels, update)?;
         let adapted = finite(tape.predictions(), 1)?;
-        Ok(self.applied(task, update, (f64::NAN, adapted), tape.passes()))
+        let found = Before { icl: f64::NAN, adapted };
+        Ok(self.applied(task, update, &found, tape.passes()))
     }
 
-    /// Predicts a task's query as the linear picture moves it along an update that was made before;
-    /// nothing is decided.
+    /// Predicts a task's query by the linearised model along an update that was made before; nothing
+    /// is decided.
     ///
     /// # Errors
     ///
@@ -295,7 +252,8 @@ impl Session {
         let (layout, labels) = self.query_of(task)?;
         let found = predict_linear(self.model.network(), layout, &labels, update)?;
         let (icl, linear) = (found.prediction, found.prediction + found.change);
-        let mut report = self.applied(task, update, (icl, task.cut(linear)), found.passes);
+        let predictions = Before { icl, adapted: task.cut(linear) };
+        let mut report = self.applied(task, update, &predictions, found.passes);
         report.prediction.linear = Some(linear);
         Ok(report)
     }
@@ -312,15 +270,16 @@ impl Session {
         &self,
         task: &Task,
         update: &Update,
-        (icl, adapted): (f64, f64),
+        predictions: &Before,
         passes: PassCount,
     ) -> Report {
-        let blocks = moved(update);
+        let blocks = blocks_of(update);
         Report {
             id: task.id.clone(),
+            policy: None,
             prediction: Prediction {
-                icl,
-                adapted: Some(adapted),
+                icl: predictions.icl,
+                adapted: Some(predictions.adapted),
                 linear: None,
                 standard_deviation: None,
                 interval: None,
@@ -343,8 +302,14 @@ impl Session {
     }
 }
 
+/// Predictions without an update and with one that was made before.
+struct Before {
+    icl: f64,
+    adapted: f64,
+}
+
 /// The blocks of an update.
-fn moved(update: &Update) -> Vec<BlockId> {
+fn blocks_of(update: &Update) -> Vec<BlockId> {
     update.blocks().iter().map(|(block, _)| *block).collect()
 }
 
@@ -373,66 +338,48 @@ fn finite(predictions: &[f32], steps: usize) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fewstep_core::HorizonRule;
+    use fewstep_core::{Field, HorizonName, HorizonRule, Selection};
 
     #[test]
-    fn rules_that_cannot_be_followed_are_refused_before_any_task() {
-        let session = Session::new(crate::builtin().unwrap(), Action::Decide).unwrap();
-        let blocks = 48;
-        let refused = |rules: Rules| {
-            let way = Way { rules, ..Way::paper(session.model().config()) };
-            session.clone().with_way(way).unwrap_err()
+    fn policies_that_cannot_be_followed_are_refused_before_any_task() {
+        let model = crate::builtin().unwrap();
+        let refused = |policy: Policy| {
+            Predictor::new(model.clone(), policy, Action::Decide).unwrap_err().field()
         };
-        let select = |selection, budget| {
-            refused(Rules { select: selection, budget, ..Rules::default() })
-        };
-        let rule = |name: &str| name.to_owned();
-
-        let none = Error::NoBudget { rule: rule("query-aware"), blocks };
-        assert_eq!(select(Selection::QueryAware, None), none);
-        for (selection, name, found) in [
-            (Selection::All, "all", 1),
-            (Selection::Depth, "depth", 1),
-            (Selection::TraceTop, "trace-top", 0),
-            (Selection::TraceTop, "trace-top", blocks + 1),
-        ] {
-            let error = select(selection, Some(found));
-            assert!(matches!(
-                error,
-                Error::BadBudget { budget, rule, blocks: all, .. }
-                    if budget == found && rule == name && all == blocks
-            ));
+        for budget in [0, 49] {
+            let selection = Selection::TraceTop { budget };
+            assert_eq!(refused(Policy { selection, ..Policy::paper() }), Some(Field::BUDGET));
         }
-        let too_far = Error::HorizonTooLarge { found: 100_001, largest: LONGEST_HORIZON };
-        let fixed = HorizonRule::Fixed(100_001);
-        assert_eq!(refused(Rules { horizon: fixed, ..Rules::default() }), too_far);
+        let horizon = HorizonRule::Fixed { steps: 100_001 };
+        assert_eq!(refused(Policy { horizon, ..Policy::paper() }), Some(Field::STEPS));
         let horizons = vec![0, 100_001];
-        assert_eq!(refused(Rules { horizons, ..Rules::default() }), too_far);
+        assert_eq!(refused(Policy { horizons, ..Policy::paper() }), Some(Field::HORIZONS));
+        let blocks = "values@all".to_owned();
+        assert_eq!(refused(Policy { blocks, ..Policy::paper() }), Some(Field::BLOCKS));
     }
 
     /// After many steps some linear predictions leave the labels, which an answer does not; what the
-    /// linear picture says stays as it is. To keep an update changes nothing that is said.
+    /// linearised model says stays as it is. To keep an update changes nothing that is said.
     #[test]
-    fn linear_answers_are_cut_to_the_labels() {
-        let session = Session::new(crate::builtin().unwrap(), Action::Act).unwrap();
-        assert_eq!(session.dynamics(), Dynamics::Linear);
-        let config = session.model().config();
-        let rules = Rules { horizon: HorizonRule::Fixed(1000), ..Rules::default() };
-        let far = Way { dynamics: Dynamics::Linear, rules, ..Way::paper(config) };
-        let far = session.clone().with_way(far).unwrap();
+    fn linear_answers_are_clamped_to_the_labels() {
+        let model = crate::builtin().unwrap();
+        let predictor =
+            |policy| Predictor::new(model.clone(), policy, Action::Act).unwrap();
+        let horizon = HorizonRule::of_name(HorizonName::Fixed(1000));
+        let far = Policy { dynamics: Dynamics::Linear, horizon, ..Policy::paper() };
         let mut outside = 0;
-        for seed in 0..20 {
-            let task = crate::reproduce::digit_shift::draw(seed, 0, "\n").task;
-            for session in [&session, &far] {
-                let answer = session.answer(&task).unwrap();
+        for number in 0..20 {
+            let task = digit_shift(number);
+            for predictor in [predictor(Policy::default()), predictor(far.clone())] {
+                let answer = predictor.answer(&task).unwrap();
                 let said = answer.report.prediction.clone();
                 let linear = said.linear.unwrap();
                 assert_eq!(said.adapted, Some(linear.clamp(0.0, 1.0)));
                 outside += usize::from(said.adapted != said.linear);
-                let kept = session.clone().with_updates(true).answer(&task).unwrap();
+                let kept = predictor.clone().with_updates(true).answer(&task).unwrap();
                 assert_eq!((answer.update, &kept.report), (None, &answer.report));
                 let update = kept.update.unwrap();
-                let again = session.apply_linear(&task, &update).unwrap().prediction;
+                let again = predictor.apply_linear(&task, &update).unwrap().prediction;
                 assert!((again.linear.unwrap() - linear).abs() < 1e-4, "{linear}");
                 assert_eq!(again.adapted, Some(again.linear.unwrap().clamp(0.0, 1.0)));
             }
@@ -440,8 +387,30 @@ mod tests {
         assert!(outside > 0);
     }
 
+    /// Ten examples of `y = x + shift` modulo 10; in every other task most of the labels are wrong.
+    fn digit_shift(number: usize) -> Task {
+        let shift = number / 2;
+        let examples = (0..10).map(|i| {
+            let x = (7 * i + number) % 10;
+            let wrong = if number % 2 == 1 && i % 2 == 0 { i + 1 } else { 0 };
+            let y = (x + shift + wrong) % 10;
+            serde_json::json!({"x": x.to_string(), "y": y.to_string()})
+        });
+        let labels = (0..10_u8).map(|digit| {
+            serde_json::json!({"text": digit.to_string(), "value": f64::from(digit) / 9.0})
+        });
+        let task = serde_json::json!({
+            "id": number.to_string(),
+            "template": "{x}->{y}",
+            "labels": labels.collect::<Vec<_>>(),
+            "examples": examples.collect::<Vec<_>>(),
+            "query": {"x": "4"},
+        });
+        serde_json::from_value(task).unwrap()
+    }
+
     #[test]
-    fn a_model_with_fewer_layers_has_default_blocks_too() {
+    fn a_model_with_fewer_layers_takes_both_policies() {
         let config = fewstep_engine::Config::from_json(
             br#"{"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 4,
                  "n_positions": 64, "vocab_size": 256}"#,
@@ -450,13 +419,12 @@ mod tests {
         let parameters = fewstep_engine::Parameters::zeros(&config).unwrap();
         let tokenizer = fewstep_engine::Tokenizer::of_bytes();
         let model = Model::new(config, tokenizer, parameters).unwrap();
-        let session = Session::new(model, Action::Act).unwrap();
-        let names = |session: &Session| -> Vec<String> {
-            session.blocks().iter().map(ToString::to_string).collect()
+        let names = |policy| -> Vec<String> {
+            let predictor = Predictor::new(model.clone(), policy, Action::Act).unwrap();
+            predictor.blocks().iter().map(ToString::to_string).collect()
         };
-        assert_eq!(names(&session), ["mlp-up.1"]);
-        let paper = Way::paper(session.model().config());
-        let session = session.with_way(paper).unwrap();
-        assert_eq!(names(&session), ["value.0.0", "value.0.1", "value.1.0", "value.1.1"]);
+        assert_eq!(names(Policy::default()), ["mlp-up.1"]);
+        let all = ["value.0.0", "value.0.1", "value.1.0", "value.1.1"];
+        assert_eq!(names(Policy::paper()), all);
     }
 }

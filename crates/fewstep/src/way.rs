@@ -83,7 +83,7 @@ impl Way {
     /// speak. They are those of the linear picture, and it is the linear picture that answers: no
     /// other form of the update was tried on the examples.
     ///
-    /// It was found on development tasks and judged on others, as `fewstep reproduce rules` does.
+    /// It was found on development tasks and judged on others, as `fewstep-lab reproduce rules` does.
     #[must_use]
     pub fn usual(config: &Config) -> Self {
         let blocks = format!("mlp-up@last{}", config.layers.div_ceil(2));
@@ -100,7 +100,8 @@ impl Way {
 
     /// Whether its decision looks at the query, so that it may be another one for another query on
     /// the same examples.
-    pub(crate) fn looks_at_query(&self) -> bool {
+    #[must_use]
+    pub fn looks_at_query(&self) -> bool {
         let Rules { select, horizon, leave_one_out, .. } = &self.rules;
         matches!(select, Selection::QueryAware | Selection::QueryScore)
             || *horizon == HorizonRule::BayesGap
@@ -246,7 +247,8 @@ fn bad(found: &str) -> Error {
 }
 
 /// The rules of the usual way, which are the same for every model.
-pub(crate) fn usual_rules() -> Rules {
+#[must_use]
+pub fn usual_rules() -> Rules {
     Rules {
         select: Selection::Depth,
         horizon: HorizonRule::LeaveOneOutAverage,

@@ -174,78 +174,6 @@ pub enum Error {
         problem: String,
     },
 
-    // Pretraining.
-    /// A directory holds a model, or a run that makes one, already.
-    #[error(
-        "{} holds a model or a run that makes one already; add --resume to go on with it, or name \
-         another directory",
-        directory.display()
-    )]
-    WorkshopInUse {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// A run is to go on by another recipe than it began with.
-    #[error(
-        "{} is another recipe than this one; give the same numbers as in that file, or name \
-         another directory",
-        file.display()
-    )]
-    OtherRecipe {
-        /// The file with the recipe.
-        file: PathBuf,
-    },
-    /// The record of a run's loss does not reach as far as the run.
-    #[error(
-        "{} holds the loss of {found} steps, and the run has taken {steps}; make the model anew in \
-         another directory",
-        file.display()
-    )]
-    BadLosses {
-        /// The file.
-        file: PathBuf,
-        /// The number of steps in it.
-        found: usize,
-        /// The number of steps that were taken.
-        steps: usize,
-    },
-
-    // The benchmark.
-    /// A row of the benchmark's table is asked for that it does not have.
-    #[error("the benchmark has no work {found:?}; fewstep bench --help names all")]
-    UnknownWork {
-        /// What was asked for.
-        found: String,
-    },
-    /// A process that the benchmark started did not do its work.
-    #[error("{} could not do its part of the benchmark: {problem}", program.display())]
-    Worker {
-        /// The program.
-        program: PathBuf,
-        /// What it said, or what became of it.
-        problem: String,
-    },
-    /// Both sides of the benchmark found different numbers, so that their times say nothing.
-    #[error(
-        "{work}: {quantity} of {variant} are {found:e} apart from ours, and {allowed:e} is \
-         allowed; one of them is wrong"
-    )]
-    Disagree {
-        /// The row.
-        work: String,
-        /// The way in PyTorch.
-        variant: &'static str,
-        /// What differs.
-        quantity: &'static str,
-        /// By how much, relative to its norm.
-        found: f64,
-        /// By how much it may.
-        allowed: f64,
-    },
-    /// There is no directory to keep large models in.
-    #[error("no cache directory is known; set HOME or XDG_CACHE_HOME")]
-    NoCache,
-
     // The service.
     /// The service could be reached from elsewhere, by anybody.
     #[error(
@@ -280,131 +208,6 @@ pub enum Error {
     SameModel {
         /// The name.
         name: String,
-    },
-
-    // Experiments.
-    /// A share of the tasks cannot be read.
-    #[error("the shard {found:?} is none; write I/N with I from 1 to N, such as 2/4")]
-    BadShard {
-        /// What was given.
-        found: String,
-    },
-    /// Prompts cannot be asked about so many queries.
-    #[error(
-        "{found} queries per prompt are asked for; there {}", match most {
-            1 => "can be 1 here: only rules are compared on more".to_owned(),
-            most => format!("may be from 1 to {most}"),
-        }
-    )]
-    BadQueries {
-        /// How many are asked for.
-        found: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// A directory holds results already.
-    #[error(
-        "{} holds results already; {remedy}",
-        directory.display()
-    )]
-    ResultsInUse {
-        /// The directory.
-        directory: PathBuf,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// A directory holds no results.
-    #[error(
-        "{} holds no results: settings.json is not there; name directories that fewstep reproduce \
-         has written",
-        directory.display()
-    )]
-    NoResults {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// Results were made with other settings.
-    #[error(
-        "{} was made with other settings: {name} is {found}, and {expected} here; only results of \
-         the same settings belong together, so give the same flags or name another directory",
-        file.display()
-    )]
-    OtherSettings {
-        /// The file with the settings.
-        file: PathBuf,
-        /// The first setting that differs.
-        name: String,
-        /// What the file says.
-        found: String,
-        /// What is asked for.
-        expected: String,
-    },
-    /// Settings cannot be read.
-    #[error("{} cannot be read ({problem}); name another directory", file.display())]
-    BadSettings {
-        /// The file.
-        file: PathBuf,
-        /// What the parser found.
-        problem: String,
-    },
-    /// The same task was measured twice with different numbers.
-    #[error(
-        "task {task} of {} differs from the one in {}; one of them is damaged or comes from \
-         another machine, so make it again",
-        file.display(),
-        first.display()
-    )]
-    DifferentResults {
-        /// The task.
-        task: usize,
-        /// The file that was read second.
-        file: PathBuf,
-        /// The file that was read first.
-        first: PathBuf,
-    },
-    /// No task could be measured.
-    #[error("none of {tasks} tasks could be measured; the first: {problem}")]
-    AllFailed {
-        /// How many were tried.
-        tasks: usize,
-        /// What was wrong with the first.
-        problem: String,
-    },
-    /// Sentences are needed and none are named.
-    #[error(
-        "labelled sentences are needed: add --data FILE.tsv, the validation split of SST-2 with \
-         the columns sentence and label; fewstep reproduce --help says where it comes from"
-    )]
-    NoData,
-    /// There is no such kind of task.
-    #[error("there is no kind of task {found:?}; there are {allowed}")]
-    UnknownKind {
-        /// What was asked for.
-        found: String,
-        /// All kinds.
-        allowed: String,
-    },
-    /// A table of sentences is none.
-    #[error("{}: line {line}: {problem}", file.display())]
-    BadTable {
-        /// The file.
-        file: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// What is wrong there, and what is allowed.
-        problem: &'static str,
-    },
-    /// A table holds too few sentences, or is too large.
-    #[error("{} holds {found} {what}; it must be {allowed}", file.display())]
-    BadTableSize {
-        /// The file.
-        file: PathBuf,
-        /// How many there are.
-        found: u64,
-        /// Of what.
-        what: &'static str,
-        /// How many are allowed.
-        allowed: String,
     },
 
     // Below.
@@ -450,7 +253,7 @@ impl Error {
 }
 
 /// What an operating system's refusal becomes.
-pub(crate) fn refused(
+pub fn refused(
     file: &std::path::Path,
     action: &'static str,
 ) -> impl FnOnce(std::io::Error) -> Error {

@@ -90,11 +90,6 @@ pub fn draw(report: &Report, directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// How a loss fell, as the text of an SVG; `file` is named if it cannot be drawn.
-pub(crate) fn draw_losses(points: &[(f64, f64)], file: &Path) -> Result<String, Error> {
-    render(file, |svg| draw_loss_curve(points, svg))
-}
-
 fn render(file: &Path, draw: impl FnOnce(&mut String) -> Drawn<()>) -> Result<String, Error> {
     let mut svg = String::new();
     draw(&mut svg).map_err(|error| Error::Figure {
@@ -149,33 +144,6 @@ fn draw_curve(curve: &Curve, id: &str, svg: &mut String) -> Drawn<()> {
     chart.draw_series(chosen.map(|&point| {
         EmptyElement::at(point) + Text::new(label.clone(), (aside, -24), font(18))
     }))?;
-    area.present()?;
-    Ok(())
-}
-
-fn draw_loss_curve(points: &[(f64, f64)], svg: &mut String) -> Drawn<()> {
-    let area = SVGBackend::with_string(svg, (640, 400)).into_drawing_area();
-    area.fill(&PAPER)?;
-    let steps = points.last().map_or(1.0, |&(step, _)| step);
-    let highest = points.iter().map(|&(_, loss)| loss).fold(0.0, f64::max);
-    let mut chart = ChartBuilder::on(&area)
-        .caption("training loss", font(24))
-        .margin(16)
-        .x_label_area_size(48)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..steps, 0.0..1.05 * highest.max(f64::MIN_POSITIVE))?;
-    chart
-        .configure_mesh()
-        .x_desc("step")
-        .y_desc("nats per label")
-        .x_label_formatter(&|step| format!("{step:.0}"))
-        .label_style(font(17))
-        .axis_desc_style(font(18))
-        .axis_style(INK)
-        .bold_line_style(FAINT)
-        .light_line_style(TRANSPARENT)
-        .draw()?;
-    chart.draw_series(LineSeries::new(points.iter().copied(), LINE.stroke_width(2)))?;
     area.present()?;
     Ok(())
 }

@@ -22,20 +22,14 @@
 //! ```
 
 pub mod adapter;
-pub mod assessment;
-mod bench;
 mod builtin;
-pub mod card;
 pub mod chart;
 pub mod cli;
-pub mod digit_maps;
 mod error;
 pub mod figure;
 mod options;
 pub mod out;
-pub mod pretraining;
 pub mod report;
-pub mod reproduce;
 pub mod serve;
 mod session;
 pub mod stream;
@@ -44,8 +38,8 @@ pub mod text;
 mod way;
 
 pub use builtin::{BUILTIN, builtin, load};
-pub use error::Error;
+pub use error::{Error, refused};
 pub use options::Options;
 pub use report::Report;
 pub use session::{Action, Answer, LONGEST_HORIZON, Session};
-pub use way::{Asked, Dynamics, Horizons, Way};
+pub use way::{Asked, Dynamics, Horizons, Way, usual_rules};

@@ -84,7 +84,7 @@ impl Out {
 
 /// A file of lines that one run at a time adds to.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     file: File,
     path: PathBuf,
 }
@@ -92,7 +92,12 @@ pub(crate) struct Lines {
 impl Lines {
     /// Opens a file. With `resume` it may hold lines already: `note` hears them, and says `None`
     /// to one that does not belong there. Returns how many bytes of a half line were dropped, too.
-    pub(crate) fn open(
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutExists`] without `resume`, [`Error::OutBusy`] while another run writes to it,
+    /// [`Error::OutLine`] if `note` refuses a line, and [`Error::File`].
+    pub fn open(
         path: &Path,
         resume: bool,
         note: impl FnMut(&str) -> Option<()>,
@@ -123,7 +128,11 @@ impl Lines {
     }
 
     /// Appends a line and its line break in one piece.
-    pub(crate) fn write(&mut self, line: &str) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] if it cannot be written.
+    pub fn write(&mut self, line: &str) -> Result<(), Error> {
         let line = format!("{line}\n");
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.flush());
         written.map_err(refused(&self.path, "write"))
@@ -131,7 +140,11 @@ impl Lines {
 }
 
 /// Hands on every whole line; returns the bytes of these, and of what is left.
-pub(crate) fn read_lines(
+///
+/// # Errors
+///
+/// [`Error::OutLine`] if `note` refuses a line, and [`Error::File`] if it cannot be read.
+pub fn read_lines(
     file: &File,
     path: &Path,
     mut note: impl FnMut(&str) -> Option<()>,

@@ -326,3 +326,46 @@ impl Summary {
         }
     }
 }
+
+/// The day of a time in seconds since 1970, as `YYYY-MM-DD`.
+#[must_use]
+pub fn day(seconds: u64) -> String {
+    let mut days = seconds / 86_400;
+    let mut year = 1970_u64;
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in lengths {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (1_709_251_200, "2024-03-01"),
+            (1_735_689_599, "2024-12-31"),
+            (1_794_787_200, "2026-11-16"),
+        ] {
+            assert_eq!(day(seconds), expected);
+        }
+    }
+}

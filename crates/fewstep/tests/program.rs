@@ -36,7 +36,7 @@ fn every_shell_gets_its_completions() {
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for command in ["predict", "decide", "pretrain", "completions"] {
+    for command in ["predict", "decide", "serve", "completions"] {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0));
         assert!(printed(&output).contains("Example"), "{command}");

@@ -1,12 +1,9 @@
 //! Flags and their texts.
 
-use super::reproduce::arguments as reproduce;
 use super::serve;
 use crate::adapter::Format;
-use crate::bench::Work;
 use crate::builtin::BUILTIN;
 use crate::options::Options;
-use crate::pretraining::Recipe;
 use crate::way::{Asked, Dynamics, Horizons};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fewstep_core::{HorizonRule, Selection};
@@ -14,16 +11,13 @@ use fewstep_engine::{Bos, FirstFactor, Order};
 use std::path::PathBuf;
 
 /// The version, with the commit where it is known.
-pub(super) const VERSION: &str = env!("FEWSTEP_VERSION");
+pub const VERSION: &str = env!("FEWSTEP_VERSION");
 
 const EXAMPLES: &str = "\
 Examples:
   fewstep predict examples/digits.jsonl
   fewstep decide examples/digits.jsonl
   fewstep serve
-  fewstep reproduce digit-shift --tasks 200
-  fewstep pretrain --out again
-  fewstep bench --quick
   fewstep completions bash > ~/.local/share/bash-completion/completions/fewstep
 
 Answers go to standard output, everything else to standard error. The exit code is 0 if all was
@@ -56,31 +50,6 @@ Examples:
   fewstep decide tasks.jsonl --json --full > explained.jsonl
   fewstep decide tasks.jsonl --blocks value,output@all --select query-aware --budget 8";
 
-const PRETRAIN_EXAMPLES: &str = "\
-Examples:
-  fewstep pretrain --out again                  # the built-in model, in about half an hour
-  fewstep pretrain --out again --resume         # goes on after an interrupt
-  fewstep pretrain --out small --layers 2 --heads 4 --width 32 --steps 500 --batch 16
-  fewstep predict examples/digits.jsonl --model again";
-
-const BENCH_EXAMPLES: &str = "\
-Works:
-  observe     observe and decide, distilgpt2's shape, prompts of 40 tokens
-  steps       … and eight steps, examples in the order of the task
-  steps-tree  … and eight steps, examples in tree order
-  linear      … and the linear form of the steps, against steps in PyTorch
-  smollm2     SmolLM2, prompts of 250 tokens, the last four layers, eight steps, tree order
-  many        64 examples of 20 tokens, eight steps, tree order
-  further     100 further queries on one prompt
-  memory-40   peak memory above the weights, prompts of 40 tokens
-  memory-250  the same, prompts of 250 tokens
-
-Examples:
-  bench/run                                   # installs PyTorch and compares with it
-  bench/run --work observe --work steps --out /tmp/bench
-  fewstep bench --quick                       # see that everything works
-  fewstep bench --torch python3 --curves";
-
 /// When to adapt a model to a few-shot prompt, how far, and in which directions
 #[derive(Debug, Parser)]
 #[command(name = "fewstep", version = VERSION, after_help = EXAMPLES)]
@@ -97,21 +66,9 @@ pub(super) enum Command {
     /// Explain tasks: observe and decide, and leave the model alone
     #[command(after_help = DECIDE_EXAMPLES)]
     Decide(Shared),
-    /// Run the paper's experiments: tables, figures and a report that says what held
-    #[command(after_help = reproduce::EXAMPLES)]
-    Reproduce {
-        #[command(subcommand)]
-        what: reproduce::What,
-    },
     /// Serve all of it over HTTP, with a page to look at
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Serve),
-    /// Train the built-in model again, measure it and write its card
-    #[command(after_help = PRETRAIN_EXAMPLES)]
-    Pretrain(Pretrain),
-    /// Measure how long the work takes, here and in PyTorch
-    #[command(after_help = BENCH_EXAMPLES)]
-    Bench(Bench),
     /// Print a script that completes commands in a shell
     #[command(after_help = "Example:\n  fewstep completions zsh > ~/.zfunc/_fewstep")]
     Completions {
@@ -174,7 +131,7 @@ impl From<AdapterFormat> for Format {
 
 /// Whether a token is put before every prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum BosChoice {
+pub enum BosChoice {
     /// If the model's tokenizer does so by itself
     Auto,
     /// Yes
@@ -296,90 +253,24 @@ impl Shared {
     }
 }
 
-/// The defaults are those of [`Recipe::default`].
-#[derive(Debug, Args)]
-pub(super) struct Pretrain {
-    /// The directory for the model, its card and what is needed to go on
-    #[arg(long, value_name = "DIR", default_value = "pretrained")]
-    pub(super) out: PathBuf,
-    /// Go on with the run in DIR; if its model is finished, measure it again
-    #[arg(long)]
-    pub(super) resume: bool,
-    /// How many tasks it is adapted to when it is measured
-    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 500)]
-    pub(super) tasks: usize,
-    /// How many threads; they change nothing but the time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(super) threads: Option<usize>,
-
-    /// Number of layers
-    #[arg(long, value_name = "N", default_value_t = Recipe::default().layers, help_heading = "Recipe")]
-    layers: usize,
-    /// Attention heads per layer
-    #[arg(long, value_name = "N", default_value_t = Recipe::default().heads, help_heading = "Recipe")]
-    heads: usize,
-    /// Numbers per token between layers; a multiple of the heads
-    #[arg(long, value_name = "N", default_value_t = Recipe::default().width, help_heading = "Recipe")]
-    width: usize,
-    /// Gradient steps
-    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Recipe::default().steps, help_heading = "Recipe")]
-    steps: usize,
-    /// Tasks per step
-    #[arg(long, value_name = "N", value_parser = positive, default_value_t = Recipe::default().batch, help_heading = "Recipe")]
-    batch: usize,
-    /// The highest learning rate
-    #[arg(long, value_name = "RATE", default_value_t = Recipe::default().learning_rate, help_heading = "Recipe")]
-    learning_rate: f64,
-    /// Where the initial parameters and all tasks come from
-    #[arg(long, default_value_t = Recipe::default().seed, help_heading = "Recipe")]
-    seed: u64,
-}
-
-impl Pretrain {
-    /// The recipe that the flags ask for.
-    pub(super) fn recipe(&self) -> Recipe {
-        let &Self { layers, heads, width, steps, batch, learning_rate, seed, .. } = self;
-        Recipe { layers, heads, width, steps, batch, learning_rate, seed }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Bench {
-    /// A Python with the packages of bench/torch/requirements.txt; without one only this program
-    /// is measured
-    #[arg(long, value_name = "PYTHON")]
-    pub(super) torch: Option<PathBuf>,
-    /// A work to measure, by its name below; may be given more than once [default: all]
-    #[arg(long, value_name = "NAME")]
-    pub(super) work: Vec<Work>,
-    /// How many timed runs of each [default: 5, with --quick 1]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(super) rounds: Option<usize>,
-    /// Tiny shapes, whose times say nothing; the report is written only with --out
-    #[arg(long)]
-    pub(super) quick: bool,
-    /// Measure how time and memory grow, too, and draw it
-    #[arg(long)]
-    pub(super) curves: bool,
-    /// The directory for the report [default: bench/runs/DATE-PROCESSOR]
-    #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
-    /// How many tasks at the same time
-    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2)]
-    pub(super) threads: usize,
-    /// Work on one task in this process and print its memory: model, task, further
-    #[arg(long, hide = true, num_args = 2..=3)]
-    pub(super) child: Vec<PathBuf>,
-}
-
-pub(super) fn positive(text: &str) -> Result<usize, String> {
+/// A number of a flag: a whole number from 1.
+///
+/// # Errors
+///
+/// What it must be, if it is not.
+pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("it must be a whole number from 1".to_owned()),
     }
 }
 
-pub(super) fn fraction(text: &str) -> Result<f64, String> {
+/// A number of a flag: over 0 and under 1.
+///
+/// # Errors
+///
+/// What it must be, if it is not.
+pub fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if 0.0 < number && number < 1.0 => Ok(number),
         _ => Err("it must be a number over 0 and under 1".to_owned()),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 /// A bar on standard error, or nothing if that is no terminal.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub struct Bar {
     bar: ProgressBar,
     tasks: u64,
     loss: Option<f64>,
@@ -13,7 +13,8 @@ pub(super) struct Bar {
 
 impl Bar {
     /// A bar for so many bytes of tasks; without a number it only counts.
-    pub(super) fn new(bytes: Option<u64>) -> Self {
+    #[must_use]
+    pub fn new(bytes: Option<u64>) -> Self {
         let (length, template) = match bytes {
             Some(bytes) => (bytes, "{msg} {wide_bar} {percent:>3} % {eta:>4} left"),
             None => (0, "{msg} {spinner}"),
@@ -32,7 +33,8 @@ impl Bar {
     }
 
     /// A bar for so many steps, some of which were taken before.
-    pub(super) fn of_steps(steps: usize, begun: usize) -> Self {
+    #[must_use]
+    pub fn of_steps(steps: usize, begun: usize) -> Self {
         let template = "{msg} {wide_bar} {pos}/{len} {eta:>4} left";
         let bar = Self::with_template(steps as u64, template);
         bar.begin_at(begun);
@@ -40,7 +42,7 @@ impl Bar {
     }
 
     /// Shows the step that was taken, and the loss, smoothed.
-    pub(super) fn show_step(&mut self, step: usize, loss: f64) {
+    pub fn show_step(&mut self, step: usize, loss: f64) {
         const KEPT: f64 = 0.98;
         let smooth = self.loss.map_or(loss, |mean| KEPT * mean + (1.0 - KEPT) * loss);
         self.loss = Some(smooth);
@@ -49,39 +51,40 @@ impl Bar {
     }
 
     /// Shows how many tasks are done.
-    pub(super) fn show_task(&self, done: usize) {
+    pub fn show_task(&self, done: usize) {
         self.bar.set_message("adapting");
         self.bar.set_position(done as u64);
     }
 
     /// Shows the part that begins.
-    pub(super) fn show_part(&self, what: &str, done: usize, total: usize) {
+    pub fn show_part(&self, what: &str, done: usize, total: usize) {
         self.bar.set_message(what.to_owned());
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);
     }
 
     /// So many are done already: the time left is reckoned from what happens from now on.
-    pub(super) fn begin_at(&self, done: usize) {
+    pub fn begin_at(&self, done: usize) {
         self.bar.set_position(done as u64);
         self.bar.reset_eta();
     }
 
     /// A bar for a download.
-    pub(super) fn of_download(bytes: u64) -> Self {
+    #[must_use]
+    pub fn of_download(bytes: u64) -> Self {
         let bar = Self::new(Some(bytes));
         bar.bar.set_position(0);
         bar
     }
 
     /// Shows how much of a download is there.
-    pub(super) fn show_download(&self, file: &str, done: u64) {
+    pub fn show_download(&self, file: &str, done: u64) {
         self.bar.set_message(file.to_owned());
         self.bar.set_position(done);
     }
 
     /// One task more; the input is done up to `end`.
-    pub(super) fn advance(&mut self, end: u64) {
+    pub fn advance(&mut self, end: u64) {
         self.tasks += 1;
         let seconds = self.bar.elapsed().as_secs_f64();
         let rate = if seconds > 0.0 { self.tasks as f64 / seconds } else { 0.0 };
@@ -90,12 +93,12 @@ impl Bar {
     }
 
     /// Does something with the bar out of the way.
-    pub(super) fn aside<T>(&self, action: impl FnOnce() -> T) -> T {
+    pub fn aside<T>(&self, action: impl FnOnce() -> T) -> T {
         self.bar.suspend(action)
     }
 
     /// Takes the bar away.
-    pub(super) fn finish(&self) {
+    pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -1,7 +1,8 @@
 //! A run: from the flags to the last answer.
 
-use super::End;
+use super::FEWSTEP;
 use super::arguments::{Predict, Shared};
+use super::console::{End, processors, quoted};
 use super::progress::Bar;
 use super::sink::{Place, Sink};
 use crate::adapter::{self, Adapters, Saving};
@@ -16,10 +17,10 @@ use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
 use crate::way::Dynamics;
 use fewstep_engine::{HubSettings, Model, Task};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// What a run does with each task, besides reporting.
@@ -85,8 +86,12 @@ fn session(
     options.session(load(&shared.model, shared.expand)?, action)
 }
 
-/// A model by its name, with a bar for what is downloaded.
-pub(super) fn load(name: &str, expand: bool) -> Result<Model, Error> {
+/// A model by its name, with a bar for what is downloaded; with `expand`, unpacked.
+///
+/// # Errors
+///
+/// Those of [`load`](crate::load).
+pub fn load(name: &str, expand: bool) -> Result<Model, Error> {
     let mut bar: Option<Bar> = None;
     let model = builtin::load(name, &HubSettings::from_environment(), |progress| {
         let bar = bar.get_or_insert_with(|| Bar::of_download(progress.total));
@@ -153,7 +158,7 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
         None => (None, Done::default()),
     };
     if done.dropped > 0 {
-        note("the last line of the answers was cut off; its task is answered again");
+        FEWSTEP.note("the last line of the answers was cut off; its task is answered again");
     }
     work.done = done;
     let work = Arc::new(work);
@@ -165,7 +170,7 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
     let mut sink = Sink::new(place, Arc::clone(&work), Bar::new(tasks.bytes()?));
     sink.full = shared.full;
     sink.charts = charts;
-    let stop = listen("finishing the tasks under way");
+    let stop = FEWSTEP.listen("finishing the tasks under way");
     let threads = shared.threads.unwrap_or_else(processors);
     // Tasks share one pool: where there are fewer of them than threads, their products are
     // divided, and no number changes by it.
@@ -178,12 +183,12 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
         Ok(Some(summary)) => summary,
         Ok(None) => return Ok(End::Done),
         Err(error) => {
-            note(&error.to_string());
+            FEWSTEP.note(error);
             return Ok(End::SomeFailed);
         }
     };
     if interrupted {
-        note(&how_to_go_on(shared, summary.answered));
+        FEWSTEP.note(how_to_go_on(shared, summary.answered));
         return Ok(End::Interrupted);
     }
     Ok(match summary {
@@ -193,22 +198,6 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
         }
         _ => End::SomeFailed,
     })
-}
-
-/// A flag that an interrupt raises; the second one ends the program at once.
-pub(super) fn listen(what: &'static str) -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    let listening = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        note(&format!("{what}; interrupt again to end at once"));
-    });
-    if listening.is_err() {
-        note("interrupts cannot be noticed here and will end the run at once");
-    }
-    stop
 }
 
 /// What to type after an interrupt.
@@ -224,31 +213,12 @@ fn how_to_go_on(shared: &Shared, answered: u64) -> String {
     format!("{begin}, all of them in {}; to go on: {}", out.display(), words.join(" "))
 }
 
-/// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=@,:+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-pub(super) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 /// Colours if standard output is a terminal and nobody objects.
 fn style() -> Style {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let dumb = variable("TERM").is_some_and(|terminal| terminal == "dumb");
     let colour = io::stdout().is_terminal() && variable("NO_COLOR").is_none() && !dumb;
     Style { colour }
-}
-
-/// Says something beside the answers.
-pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "fewstep: {text}");
 }
 
 #[cfg(test)]
@@ -262,13 +232,5 @@ mod tests {
         let problem = "index out of bounds: the len is 0 but the index is 0".to_owned();
         assert_eq!(found, Err(Error::Mistake { problem }));
         assert_eq!(guarded(|| Ok(1)), Ok(1));
-    }
-
-    #[test]
-    fn words_are_quoted_where_a_shell_needs_it() {
-        assert_eq!(quoted("value,key@last4"), "value,key@last4");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -1,8 +1,9 @@
 //! `fewstep serve`: the service, from the flags to the signal that ends it.
 
-use super::End;
+use super::FEWSTEP;
 use super::arguments::positive;
-use super::run::{load, note, processors};
+use super::console::{End, processors};
+use super::run::load;
 use crate::builtin::BUILTIN;
 use crate::error::Error;
 use crate::serve::{Limits, Service, Settings, Token};
@@ -171,13 +172,13 @@ pub(super) fn serve(arguments: &Serve) -> Result<End, Error> {
         models.push((name.clone(), load(name, *expand)?));
     }
     service.ready(models)?;
-    note(&format!("listening on http://{}", service.address()));
+    FEWSTEP.note(format!("listening on http://{}", service.address()));
     // Whoever told has told; a system without signals goes on until it is killed.
     let _ = told.recv();
     service.refuse();
-    note("finishing what is under way; interrupt again to end at once");
+    FEWSTEP.note("finishing what is under way; interrupt again to end at once");
     if !service.drain() {
-        note(&format!("what was under way took longer than {grace} s and was left"));
+        FEWSTEP.note(format!("what was under way took longer than {grace} s and was left"));
     }
     Ok(End::Done)
 }
@@ -193,7 +194,7 @@ fn listen() -> mpsc::Receiver<()> {
         let _ = tell.send(());
     });
     if listening.is_err() {
-        note("signals cannot be noticed here and will end the service at once");
+        FEWSTEP.note("signals cannot be noticed here and will end the service at once");
     }
     told
 }
@@ -202,6 +203,6 @@ fn listen() -> mpsc::Receiver<()> {
 fn say_nothing_of_requests() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        note(&format!("the program made a mistake at {place}; please report it"));
+        FEWSTEP.note(format!("the program made a mistake at {place}; please report it"));
     }));
 }

@@ -51,7 +51,7 @@ impl Log {
 
 /// A time in seconds since 1970, as RFC 3339 has it, in UTC.
 fn time_of(seconds: u64) -> String {
-    let day = crate::bench::day(seconds);
+    let day = crate::text::day(seconds);
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
     format!("{day}T{hours:02}:{minutes:02}:{:02}Z", seconds % 60)
 }

@@ -1,22 +1,18 @@
 //! What the tests of the program share: running it, and tasks to run it on.
-#![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "every test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod process;
 
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The top of the project: transcripts are written as if typed there.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+pub(crate) use process::{printed, program, records, root, said};
 
 /// The program, ready to be given arguments.
 pub(crate) fn fewstep() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fewstep"));
-    command.current_dir(root()).env("NO_COLOR", "1").env_remove("COLUMNS").stdin(Stdio::null());
-    command
+    program(env!("CARGO_BIN_EXE_fewstep"))
 }
 
 /// Runs the program to its end.
@@ -43,21 +39,6 @@ pub(crate) fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     output
-}
-
-/// What was printed.
-pub(crate) fn printed(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// What was said beside it.
-pub(crate) fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// Every line as JSON.
-pub(crate) fn records(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A digit task: `y = x + shift`, with six examples.

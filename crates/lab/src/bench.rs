@@ -1,0 +1,158 @@
+//! The benchmark: how long the work takes here and in PyTorch, on the same weights and prompts.
+//!
+//! In: [`Settings`]. Out: a [`Report`] with times, ratios, rates, memory and growth. Models and
+//! tasks are random and the same each time; `bench/README.md` says what is measured.
+//!
+//! Only `fewstep-lab bench` uses this: it starts processes and measures this machine.
+
+mod agreement;
+mod cases;
+mod count;
+mod curves;
+mod grow;
+mod machine;
+mod measure;
+mod memory;
+mod models;
+mod own;
+mod report;
+mod tables;
+mod torch;
+mod works;
+
+pub(crate) use curves::Curve;
+pub(crate) use machine::Machine;
+pub(crate) use memory::child;
+pub(crate) use report::Report;
+pub(crate) use works::Work;
+
+use crate::error::Error;
+use curves::Growing;
+use measure::{Bench, Held};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// What to measure, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// A Python that has PyTorch; without one only the engine is measured.
+    pub(crate) torch: Option<PathBuf>,
+    /// The rows, in this order.
+    pub(crate) works: Vec<Work>,
+    /// Timed runs of each side.
+    pub(crate) rounds: usize,
+    /// Tiny shapes, to see that everything works.
+    pub(crate) quick: bool,
+    /// Whether growth curves are measured too.
+    pub(crate) curves: bool,
+    /// Tasks at the same time.
+    pub(crate) threads: usize,
+    /// This program's directory in the user's cache, for large models.
+    pub(crate) cache: PathBuf,
+    /// This program, which measures its memory in a process of its own.
+    pub(crate) program: PathBuf,
+    /// The version to report.
+    pub(crate) version: &'static str,
+}
+
+/// What a run tells while it is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event<'a> {
+    /// A part begins.
+    Doing {
+        /// What it is.
+        what: &'a str,
+        /// Parts before it.
+        done: usize,
+        /// All parts.
+        total: usize,
+    },
+    /// Something to know.
+    Note(&'a str),
+}
+
+/// Measures everything, or what is done when `stop` is raised.
+///
+/// # Errors
+///
+/// [`Error::Disagree`] if both sides find different numbers, [`Error::Worker`] if a process fails,
+/// and those of reading and running models.
+pub(crate) fn run(
+    settings: &Settings,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<Report, Error> {
+    let mut bench = Bench::new(settings, stop, tell, parts(settings))?;
+    let mut report = Report {
+        machine: Machine::here(),
+        version: settings.version,
+        torch: None,
+        rounds: settings.rounds,
+        threads: settings.threads,
+        quick: settings.quick,
+        product_rate: bench.product_rate()?,
+        rows: Vec::new(),
+        memory: Vec::new(),
+        curves: Vec::new(),
+        skipped: Vec::new(),
+        interrupted: false,
+    };
+    let found = measure(settings, &mut bench, &mut report);
+    report.torch = bench.torch.clone();
+    report.interrupted = bench.stopped();
+    // Workers hear of an interrupt, too, and may end in the middle of an answer.
+    found.or_else(|error| if report.interrupted { Ok(()) } else { Err(error) })?;
+    Ok(report)
+}
+
+/// Everything that is asked for, as far as the run is not stopped.
+fn measure(
+    settings: &Settings,
+    bench: &mut Bench<'_>,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let mut held: Option<Held> = None;
+    for &work in &settings.works {
+        let kind = work.shape(settings.quick).model;
+        if held.as_ref().is_none_or(|held| held.kind != kind) {
+            // One model at a time.
+            drop(held.take());
+            held = Held::open(bench, kind)?;
+        }
+        let Some(held) = &held else {
+            let file = bench.shelf.smollm2_file();
+            let line = format!("{work}: {} is not there; run models/smollm2", file.display());
+            bench.note(&format!("skipped {line}"));
+            report.skipped.push(line);
+            continue;
+        };
+        if work.is_memory() {
+            report.memory.extend(bench.memory_row(work, held)?);
+        } else {
+            let row = bench.row(work, (&held.directory, &held.network))?;
+            row.iter().for_each(|row| bench.note(&tables::line(row)));
+            report.rows.extend(row);
+        }
+        if bench.stopped() {
+            return Ok(());
+        }
+    }
+    bench.end_pools();
+    if settings.curves {
+        drop(held.take());
+        if let Some(held) = Held::open(bench, works::ModelKind::Gpt2)? {
+            report.curves = bench.grow(&held)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many parts a run tells of.
+fn parts(settings: &Settings) -> usize {
+    let curves = Growing::ALL.into_iter().map(|axis| {
+        let threads = if axis == Growing::Tasks { 2 } else { 1 };
+        threads * axis.sizes(settings.quick).len()
+    });
+    let curves = if settings.curves { curves.sum() } else { 0 };
+    settings.works.len() * (settings.rounds + 1) + curves
+}

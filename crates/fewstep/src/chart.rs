@@ -5,7 +5,7 @@
 
 use crate::report::{HowFar, Report, Which};
 use crate::text::{Style, number};
-use fewstep_core::Decision;
+use fewstep_core::{Decision, HorizonName};
 use fewstep_engine::{BlockId, BlockKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -34,30 +34,32 @@ impl Curve {
     /// The curve of a report, unless it has none: residuals of 0 leave nothing to score.
     #[must_use]
     pub fn of(how_far: &HowFar) -> Option<Self> {
-        let HowFar { horizon, horizons, evidence, evidence_fixed, left_out_risk, .. } = how_far;
-        let values = [evidence, evidence_fixed, left_out_risk].map(Vec::as_slice);
-        Self::by(&how_far.rule, horizons, values, *horizon)
+        let HowFar { horizon, horizons, evidence, evidence_fixed, leave_one_out, .. } = how_far;
+        let values = [evidence, evidence_fixed, leave_one_out].map(Vec::as_slice);
+        Self::by(how_far.rule, horizons, values, *horizon)
     }
 
-    /// The curve of a decision over these candidates.
+    /// The curve of a decision.
     #[must_use]
-    pub fn of_decision(decision: &Decision, horizons: &[u32]) -> Option<Self> {
+    pub fn of_decision(decision: &Decision) -> Option<Self> {
         let how_far = &decision.how_far;
-        let values = [&how_far.evidence, &how_far.evidence_fixed, &how_far.left_out_risk];
-        let rule = how_far.rule.to_string();
-        Self::by(&rule, horizons, values.map(Vec::as_slice), how_far.horizon)
+        let values = [&how_far.evidence, &how_far.evidence_fixed, &how_far.leave_one_out];
+        let horizons = &decision.policy.horizons;
+        Self::by(how_far.rule, horizons, values.map(Vec::as_slice), how_far.horizon)
     }
 
     fn by(
-        rule: &str,
+        rule: HorizonName,
         horizons: &[u32],
-        [evidence, evidence_fixed, left_out_risk]: [&[f64]; 3],
+        [evidence, evidence_fixed, leave_one_out]: [&[f64]; 3],
         chosen: u32,
     ) -> Option<Self> {
         let (name, values) = match rule {
-            "evidence-fixed" => ("negative log-evidence, fixed noise", evidence_fixed),
-            "leave-one-out" | "leave-one-out-average" => {
-                ("error on examples left out", left_out_risk)
+            HorizonName::EvidenceFixed => {
+                ("negative log-evidence, fixed noise", evidence_fixed)
+            }
+            HorizonName::LeaveOneOut | HorizonName::LeaveOneOutAverage => {
+                ("leave-one-out error", leave_one_out)
             }
             _ => ("negative log-evidence", evidence),
         };

@@ -40,12 +40,13 @@ type Drawn<T> = Result<T, Box<dyn StdError>>;
 /// # Examples
 ///
 /// ```
-/// use fewstep::{Action, Session, figure};
+/// use fewstep::{Action, Policy, Predictor, figure};
 ///
 /// # let task = fewstep::tasks::parse(br#"{"id": "t1", "template": "{x}->{y}",
 /// #     "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
 /// #     "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#)?;
-/// let report = Session::new(fewstep::builtin()?, Action::Decide)?.answer(&task)?.report;
+/// let predictor = Predictor::new(fewstep::builtin()?, Policy::default(), Action::Decide)?;
+/// let report = predictor.answer(&task)?.report;
 /// let drawings = figure::drawings(&report)?;
 /// let names: Vec<&str> = drawings.iter().map(|(name, _)| name.as_str()).collect();
 /// assert_eq!(names, ["evidence", "mlp-up"]);

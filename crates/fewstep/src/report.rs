@@ -130,10 +130,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HowFar {
     /// The rule that chose.
-    pub rule: String,
-    /// Whether it averages over numbers of steps; not in JSON, where the rule says so.
-    #[serde(skip)]
-    pub averages: bool,
+    pub rule: HorizonName,
     /// `T`: the number of steps; of an average, the most likely one.
     pub horizon: u32,
     /// Whether it is the largest candidate.
@@ -320,7 +317,7 @@ impl HowFar {
     /// or before anything was left out of the report.
     pub(crate) fn averaged(&self) -> Option<impl Iterator<Item = (u32, f64)>> {
         let all = self.horizons.iter().copied().zip(self.posterior.iter().copied());
-        self.averages.then(|| all.filter(|(horizon, _)| *horizon > 0))
+        self.rule.averages().then(|| all.filter(|(horizon, _)| *horizon > 0))
     }
 
     /// The number of steps; of an average, its mean.
@@ -406,11 +403,7 @@ fn when(decision: &Decision) -> When {
 fn how_far(decision: &Decision) -> HowFar {
     let from = &decision.how_far;
     HowFar {
-        rule: from.rule.to_string(),
-        averages: matches!(
-            from.rule,
-            HorizonName::Gibbs | HorizonName::LeaveOneOutAverage
-        ),
+        rule: from.rule,
         horizon: from.horizon,
         at_edge: from.at_edge,
         step_size: from.step_size,

@@ -3,7 +3,11 @@
 //! In: [`Report`]s and [`Failure`]s. Out: lines for a person. The numbers are those of the report,
 //! to three digits.
 
-use crate::report::{Failure, HowFar, Prediction, Report, When, Which};
+use crate::report::{
+    Evidence, Failure, HowFar, LeaveOneOut, Prediction, Report, When, Which,
+};
+use fewstep_core::HorizonName;
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -76,24 +80,70 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// What is said about a report, in sentences without the names in front of them: the same in the
+/// terminal, on the page and in Python.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep::{Action, Policy, Predictor};
+/// # let task = fewstep::tasks::parse(
+/// #     br#"{"id": "t1", "template": "{x}->{y}",
+/// #          "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+/// #          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "1"}], "query": {"x": "4"}}"#,
+/// # )?;
+/// let predictor = Predictor::new(fewstep::builtin()?, Policy::paper(), Action::Act)?;
+/// let lines = fewstep::text::Lines::of(&predictor.answer(&task)?.report);
+/// assert!(lines.when.expect("it was decided").contains("evidence"));
+/// # Ok::<(), fewstep::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lines {
+    /// Whether to adapt, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// How many steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub how_far: Option<String>,
+    /// Which blocks.
+    pub which: String,
+    /// The prediction, with and without adapting.
+    pub prediction: String,
+    /// The errors, if the answer is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Lines {
+    /// The lines of a report that still has its lists per block.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        Self {
+            when: report.when.as_ref().map(|when| when_line(report, when)),
+            how_far: report.how_far.as_ref().map(|how_far| how_far_line(report, how_far)),
+            which: where_line(&report.which),
+            prediction: prediction_line(report),
+            error: error_line(report),
+        }
+    }
+}
+
 /// A report in lines: the id, the three answers, the prediction, and errors if they are known.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
     let mut text = style.bold(&printable(&report.id));
-    let mut line = |name: &str, content: String| {
-        let _ = write!(text, "\n  {} {content}", style.dim(&format!("{name:<10}")));
-    };
-    if let Some(when) = &report.when {
-        line("when", when_line(when));
-    }
-    if let Some(how_far) = &report.how_far {
-        let adapt = report.when.as_ref().is_some_and(|when| when.adapt);
-        line("how far", how_far_line(how_far, adapt, style));
-    }
-    line("where", where_line(&report.which));
-    line("prediction", prediction_line(report));
-    if let Some(errors) = error_line(report) {
-        line("error", errors);
+    let Lines { when, how_far, which, prediction, error } = Lines::of(report);
+    let lines = [
+        ("when", when),
+        ("how far", how_far),
+        ("where", Some(which)),
+        ("prediction", Some(prediction)),
+        ("error", error),
+    ];
+    for (name, content) in lines {
+        if let Some(content) = content {
+            let _ = write!(text, "\n  {} {content}", style.dim(&format!("{name:<10}")));
+        }
     }
     text.push('\n');
     text
@@ -115,47 +165,67 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
-fn when_line(when: &When) -> String {
-    let answer = if when.adapt { "adapt" } else { "leave it" };
-    let (gate, before, after) =
-        (number(when.gate), number(when.gap_icl), number(when.gap_adapted));
-    let reason = &when.reason;
-    format!("{answer}: {reason} (gate {gate}; expected gap {before} -> {after})")
+/// Whether anything is carried out: an average with next to no weight on steps is not.
+fn updates(report: &Report) -> bool {
+    report.how_far.as_ref().is_some_and(|how_far| how_far.degrees_of_freedom > 0.0)
 }
 
-fn how_far_line(how_far: &HowFar, adapt: bool, style: Style) -> String {
-    let (rule, size) = (&how_far.rule, number(how_far.step_size));
-    let freedom = number(how_far.degrees_of_freedom);
-    let fixed = rule.parse::<u32>().is_ok();
-    let by = if fixed { "as asked".to_owned() } else { format!("by {rule}") };
-    let mut text = match rule.as_str() {
-        _ if !adapt => format!("0 steps {by}"),
-        "bayes-filter" => format!("one update {by} ({freedom} degrees of freedom)"),
-        _ => {
-            let what = match how_far.averaged() {
-                Some(weights) => average(weights),
-                None if how_far.horizon == 1 => "1 step".to_owned(),
-                None => format!("{} steps", how_far.horizon),
-            };
-            format!("{what} of {size} {by} ({freedom} degrees of freedom)")
+fn when_line(report: &Report, when: &When) -> String {
+    let answer = if when.adapt { "adapt" } else { "leave it alone" };
+    let mut text = format!("{answer}: {}", when.reason);
+    if let Some(LeaveOneOut { icl, adapted }) = &when.leave_one_out {
+        let _ = write!(text, " ({} -> {}", number(*icl), number(*adapted));
+        if !when.adapt && updates(report) {
+            let _ = write!(text, "; the prediction still averages both");
         }
-    };
-    // More would be needed of the weights beyond it, too, to say the same of an average.
-    if how_far.at_edge && how_far.averaged().is_none() {
-        text.push_str(&style.warning("; the largest candidate: try more with --horizons"));
+        text.push(')');
+    }
+    if let Some(Evidence { gate, gap_icl, gap_adapted }) = &when.evidence {
+        let (gate, before, after) = (number(*gate), number(*gap_icl), number(*gap_adapted));
+        let _ = write!(text, " (gate {gate}; expected gap {before} -> {after})");
     }
     text
 }
 
-/// An average in words: how much of its weight is on steps at all, and where most of that is.
-fn average(weights: impl Iterator<Item = (u32, f64)>) -> String {
-    let (mut moved, mut most) = (0.0, (0, 0.0));
-    for (steps, weight) in weights {
-        moved += weight;
-        most = if weight > most.1 { (steps, weight) } else { most };
+fn how_far_line(report: &Report, how_far: &HowFar) -> String {
+    let (rule, size) = (how_far.rule, number(how_far.step_size));
+    let freedom = format!("{} degrees of freedom", number(how_far.degrees_of_freedom));
+    let weight = report.when.as_ref().map_or(0.0, |when| when.weight);
+    if !updates(report) {
+        return "0 steps".to_owned();
     }
-    let number = if most.0 == 1 { "1 step".to_owned() } else { format!("{} steps", most.0) };
-    format!("an average with {:.0} % of its weight on steps, most on {number}", 100.0 * moved)
+    if let Some(weights) = how_far.averaged() {
+        let (first, last) = (how_far.horizons.first(), how_far.horizons.last());
+        let (first, last) = (first.copied().unwrap_or(0), last.copied().unwrap_or(0));
+        let most = weights.fold((0, 0.0), |most, next| if next.1 > most.1 { next } else { most });
+        let by = match rule {
+            HorizonName::Gibbs => "evidence",
+            _ => "leave-one-out error",
+        };
+        return format!(
+            "averaged over {first}–{last} steps of {size} by {by} (weight on updating {:.0} %, \
+             most of it on {}; {freedom})",
+            100.0 * weight,
+            steps(most.0),
+        );
+    }
+    let by = match rule {
+        HorizonName::Fixed(_) => "as given".to_owned(),
+        _ => format!("by {rule}"),
+    };
+    let what = match rule {
+        HorizonName::BayesFilter => "one update".to_owned(),
+        _ => format!("{} of {size}", steps(how_far.horizon)),
+    };
+    let edge = match how_far.at_edge {
+        true => "; the largest candidate: more horizons might go further",
+        false => "",
+    };
+    format!("{what} {by} ({freedom}{edge})")
+}
+
+fn steps(number: u32) -> String {
+    if number == 1 { "1 step".to_owned() } else { format!("{number} steps") }
 }
 
 fn where_line(which: &Which) -> String {
@@ -195,7 +265,7 @@ fn prediction_line(report: &Report) -> String {
         let _ = write!(text, ", {} adapted", number(adapted));
     }
     if let Some(linear) = prediction.linear {
-        let _ = write!(text, "{}", linear_form(prediction, linear));
+        let _ = write!(text, "{}", linearised(prediction, linear));
     }
     if let Some(deviation) = prediction.standard_deviation {
         let _ = write!(text, " (± {}", number(deviation));
@@ -208,11 +278,11 @@ fn prediction_line(report: &Report) -> String {
     text
 }
 
-/// What is said of the linear form; of its number nothing if it is the one that was just said.
-fn linear_form(prediction: &Prediction, value: f64) -> String {
+/// What is said of the linearised model; of its number nothing if it is the one that was just said.
+fn linearised(prediction: &Prediction, value: f64) -> String {
     match prediction.adapted == prediction.linear {
-        true => " in the linear form".to_owned(),
-        false => format!(", {} in the linear form", number(value)),
+        true => " by the linearised model".to_owned(),
+        false => format!(", {} by the linearised model", number(value)),
     }
 }
 
@@ -225,7 +295,7 @@ fn error_line(report: &Report) -> Option<String> {
         let _ = write!(text, ", {} adapted", number(adapted));
     }
     if let Some(linear) = prediction.squared_error(prediction.linear) {
-        let _ = write!(text, "{}", linear_form(prediction, linear));
+        let _ = write!(text, "{}", linearised(prediction, linear));
     }
     let _ = write!(text, " (squared; the answer is {})", number(prediction.target?));
     Some(text)
@@ -296,7 +366,7 @@ impl Summary {
         }
         if self.decided > 0 {
             let mean = self.steps / self.decided as f64;
-            let _ = write!(text, "; adapt to {}, mean horizon {mean:.1}", self.adapted);
+            let _ = write!(text, "; adapted to {}, mean horizon {mean:.1}", self.adapted);
         }
         text.push('\n');
         self.write_errors(&mut text, style);
@@ -308,10 +378,10 @@ impl Summary {
     }
 
     fn write_errors(&self, text: &mut String, style: Style) {
-        let names = [" without adapting", " adapted", " in the linear form"];
+        let names = [" without adapting", " adapted", " by the linearised model"];
         let [icl, adapted, linear] = self.errors;
         let (shown, names) = match adapted == linear && adapted.1 > 0 {
-            true => (vec![icl, linear], vec![names[0], " adapted in the linear form"]),
+            true => (vec![icl, linear], vec![names[0], " adapted by the linearised model"]),
             false => (vec![icl, adapted, linear], names.to_vec()),
         };
         let known = shown.iter().zip(names).filter(|((_, count), _)| *count > 0);

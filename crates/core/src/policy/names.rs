@@ -2,7 +2,7 @@
 //! Python. They are read once, at the border, and are an enum from there on.
 
 use crate::error::Error;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -65,6 +65,26 @@ impl HorizonName {
         Self::LeaveOneOutAverage,
         Self::BayesFilter,
     ];
+
+    /// Whether the rule averages over numbers of steps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::HorizonName;
+    ///
+    /// assert!(HorizonName::Gibbs.averages() && !HorizonName::Evidence.averages());
+    /// ```
+    #[must_use]
+    pub fn averages(self) -> bool {
+        matches!(self, Self::Gibbs | Self::LeaveOneOutAverage)
+    }
+}
+
+impl Serialize for HorizonName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl fmt::Display for HorizonName {

@@ -3,12 +3,14 @@
 use super::serve;
 use crate::adapter::Format;
 use crate::builtin::BUILTIN;
+use crate::error::{Error, refused};
 use crate::options::Options;
-use crate::way::{Asked, Dynamics, Horizons};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fewstep_core::{HorizonRule, Selection};
+use fewstep_core::{Dynamics, HorizonName, Horizons, Overrides, Policy, SelectionName};
 use fewstep_engine::{Bos, FirstFactor, Order};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// The version, with the commit where it is known.
 pub const VERSION: &str = env!("FEWSTEP_VERSION");
@@ -24,31 +26,35 @@ Answers go to standard output, everything else to standard error. The exit code 
 done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
 
 const PREDICT_EXAMPLES: &str = "\
-Without a flag that decides, the first MLP matrices of the last layers are moved together by an
-average over 0 to 64 steps; errors on left-out examples say how many layers, from one to the upper
-half, and weigh the steps. With one of --blocks, --select, --budget, --horizon, --horizons and
---step-scale, the others are the paper's: --horizon evidence is the paper's decision.
+Without flags the default policy decides: the first MLP matrices of the last layers are updated by an
+average over 0 to 64 gradient steps, computed in the linearised model; leave-one-out errors choose
+the number of layers and weigh the steps. A decision flag changes only what it names.
 
 Examples:
   fewstep predict examples/digits.jsonl
+  fewstep predict examples/digits.jsonl --policy paper        # the paper's decision
+  fewstep predict examples/digits.jsonl --step-scale 0.3      # the default with smaller steps
   fewstep predict tasks.jsonl --json > answers.jsonl
-  fewstep predict tasks.jsonl --out answers.jsonl             # can be interrupted …
-  fewstep predict tasks.jsonl --out answers.jsonl --resume    # … and gone on with
+  fewstep predict tasks.jsonl --out answers.jsonl             # survives interruption:
+  fewstep predict tasks.jsonl --out answers.jsonl --resume    # continue
   cat tasks.jsonl | fewstep predict - --horizon leave-one-out
-  fewstep predict tasks.jsonl --model distilgpt2 --select query-aware --budget 8
+  fewstep predict tasks.jsonl --model distilgpt2 --select query-aware --budget 1
   fewstep predict tasks.jsonl --save-adapter adapters
   fewstep predict tasks.jsonl --save-adapter lora --adapter-format peft
   fewstep predict more.jsonl --adapter adapters/t1.safetensors";
 
 const DECIDE_EXAMPLES: &str = "\
-Without a flag that decides, the decision is that of predict: see fewstep predict --help.
+The decision is that of predict, explained and not carried out.
 
 Examples:
   fewstep decide examples/digits.jsonl
-  fewstep decide examples/digits.jsonl --horizon evidence    # the paper's decision
+  fewstep decide examples/digits.jsonl --policy paper
   fewstep decide examples/digits.jsonl --figures figures
   fewstep decide tasks.jsonl --json --full > explained.jsonl
-  fewstep decide tasks.jsonl --blocks value,output@all --select query-aware --budget 8";
+  fewstep decide tasks.jsonl --policy paper --blocks value,output@all --select query-aware --budget 8";
+
+/// The largest file of a policy, in bytes.
+const LARGEST_POLICY: u64 = 1 << 20;
 
 /// When to adapt a model to a few-shot prompt, how far, and in which directions
 #[derive(Debug, Parser)]
@@ -81,10 +87,6 @@ pub(super) enum Command {
 pub(super) struct Predict {
     #[command(flatten)]
     pub(super) shared: Shared,
-    /// How an update is carried out [default: linear for the usual decision, and steps for others
-    /// and with --save-adapter]
-    #[arg(long, value_enum)]
-    pub(super) dynamics: Option<Dynamics>,
     /// Write each task's update to DIR, named after its ID
     #[arg(long, value_name = "DIR")]
     pub(super) save_adapter: Option<PathBuf>,
@@ -98,8 +100,9 @@ pub(super) struct Predict {
         long,
         value_name = "PATH",
         conflicts_with_all = [
-            "save_adapter", "dynamics", "blocks", "select", "budget", "horizon", "horizons",
-            "step_scale", "seed", "full", "figures", "loo_order", "lora_rank", "lora_first",
+            "save_adapter", "policy", "dynamics", "blocks", "select", "budget", "horizon",
+            "horizons", "step_scale", "coverage", "seed", "full", "figures", "loo_order",
+            "lora_rank", "lora_first",
         ]
     )]
     pub(super) adapter: Option<PathBuf>,
@@ -159,55 +162,67 @@ pub(super) struct Shared {
     /// The model: builtin, a directory, a GGUF file, or an id on the hub
     #[arg(long, default_value = BUILTIN, help_heading = "Model")]
     pub(super) model: String,
-    /// Unpack a GGUF file's weights when it is opened: four bytes each, and no unpacking later;
-    /// other models always are
+    /// Dequantise a GGUF file's weights when it is opened: four bytes each, and faster on short
+    /// prompts
     #[arg(long, help_heading = "Model")]
     pub(super) expand: bool,
     /// Whether a token is put before every prompt
     #[arg(long, value_enum, default_value_t = BosChoice::Auto, help_heading = "Model")]
     pub(super) bos: BosChoice,
-    /// Cut every x to so many tokens
+    /// Truncate every x to N tokens
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Model")]
     pub(super) max_tokens_per_example: Option<usize>,
-    /// How a prompt that leaves one example out orders the others: original, as in the task, or
-    /// tree, so that prompts begin alike for longer and take less time
+    /// Order of the examples in leave-one-out prompts: original, as in the task, or tree, in which
+    /// prompts share longer prefixes and take less time
     #[arg(long, value_name = "ORDER", default_value_t = Order::Original, help_heading = "Model")]
     pub(super) loo_order: Order,
 
+    /// The policy that decides: default, paper, or a file with a policy in JSON, as reports print it
+    #[arg(long, value_name = "POLICY", default_value = "default", help_heading = "Decision")]
+    pub(super) policy: String,
     /// Candidate blocks: kinds (value, output, query, key, mlp-up, mlp-down, mlp-gate, lora-value,
-    /// lora-query, norm; comma-separated), @, and layers (all, lastN, or A..B without B)
-    /// [the paper's: value@last4]
+    /// lora-query, norm; comma-separated), @, and layers (all, upper-half, lastN, or A..B without B)
+    /// [default: mlp-up@upper-half; paper: value@last4]
     #[arg(long, value_name = "KINDS@LAYERS", help_heading = "Decision")]
     pub(super) blocks: Option<String>,
     /// Rank of the updates of lora-value and lora-query blocks [default: 8]
     #[arg(long, value_name = "K", value_parser = positive, help_heading = "Decision")]
     pub(super) lora_rank: Option<usize>,
     /// Where their fixed first factor comes from: random numbers, or inputs, the leading directions
-    /// of what the matrix takes in over the examples [default: random]
+    /// of the matrix's inputs over the examples [default: random]
     #[arg(long, value_name = "FIRST", help_heading = "Decision")]
     pub(super) lora_first: Option<FirstFactor>,
     /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom,
-    /// random, leave-one-out or depth
-    /// [the paper's: all]
+    /// random or depth [default: depth; paper: all]
     #[arg(long, value_name = "RULE", help_heading = "Decision")]
-    pub(super) select: Option<Selection>,
-    /// How many blocks are chosen; with leave-one-out, how many at most
+    pub(super) select: Option<SelectionName>,
+    /// The number of blocks that is chosen, for every rule but all and depth
     #[arg(long, value_name = "K", help_heading = "Decision")]
     pub(super) budget: Option<usize>,
     /// How the number of steps is found: a number, evidence, evidence-fixed, gibbs, bayes-gap,
-    /// leave-one-out, leave-one-out-average or bayes-filter [the paper's: evidence]
+    /// leave-one-out, leave-one-out-average or bayes-filter
+    /// [default: leave-one-out-average; paper: evidence]
     #[arg(long, value_name = "RULE", help_heading = "Decision")]
-    pub(super) horizon: Option<HorizonRule>,
-    /// Candidate numbers of steps: A..B, both included, or a list such as 0,1,2,4,8
-    /// [the paper's: 0..30]
+    pub(super) horizon: Option<HorizonName>,
+    /// Candidate numbers of steps: A..B, both included, or a list
+    /// [default: 0,1,2,4,8,16,32,64; paper: 0..30]
     #[arg(long, value_name = "LIST", help_heading = "Decision")]
     pub(super) horizons: Option<Horizons>,
-    /// Step size as a fraction of the largest stable one, over 0 and under 1 [the paper's: 0.1]
+    /// Step size as a fraction of the largest stable one, over 0 and under 1
+    /// [default: 0.6; paper: 0.1]
     #[arg(long, value_name = "C", value_parser = fraction, help_heading = "Decision")]
     pub(super) step_scale: Option<f64>,
+    /// How an update is carried out: steps, taken in the model, or linear, by the linearised model
+    /// [default: linear; paper, and with --save-adapter: steps]
+    #[arg(long, value_name = "DYNAMICS", help_heading = "Decision")]
+    pub(super) dynamics: Option<Dynamics>,
+    /// How often the interval beside a prediction is meant to hold the answer [default: 0.8]
+    #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
+    pub(super) coverage: Option<f64>,
     /// Seed of the random selection, and of the random first factors of lora-value and lora-query
-    #[arg(long, default_value_t = 0, help_heading = "Decision")]
-    pub(super) seed: u64,
+    /// [default: 0]
+    #[arg(long, help_heading = "Decision")]
+    pub(super) seed: Option<u64>,
 
     /// Print reports as JSON, one object per line
     #[arg(long, help_heading = "Answers")]
@@ -218,30 +233,36 @@ pub(super) struct Shared {
     /// Write reports as JSON to FILE, line by line, instead of printing them
     #[arg(long, value_name = "FILE", help_heading = "Answers")]
     pub(super) out: Option<PathBuf>,
-    /// Go on with FILE of --out: pass over the tasks that it answers
+    /// Continue FILE of --out: skip the tasks that it answers
     #[arg(long, requires = "out", help_heading = "Answers")]
     pub(super) resume: bool,
     /// Draw evidence curve and block scores of each task as SVG into DIR
     #[arg(long, value_name = "DIR", help_heading = "Answers")]
     pub(super) figures: Option<PathBuf>,
-    /// How many tasks at the same time [default: one per processor]
+    /// Number of tasks at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Answers")]
     pub(super) threads: Option<usize>,
 }
 
 impl Shared {
     /// What the flags ask of a model.
-    pub(super) fn options(&self) -> Options {
-        Options {
-            asked: Asked {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] for a policy that cannot be read, and those of [`Policy::from_json`].
+    pub(super) fn options(&self) -> Result<Options, Error> {
+        Ok(Options {
+            policy: policy(&self.policy)?,
+            overrides: Overrides {
                 blocks: self.blocks.clone(),
                 select: self.select,
                 budget: self.budget,
+                seed: self.seed,
                 horizon: self.horizon,
                 horizons: self.horizons.clone(),
                 step_scale: self.step_scale,
-                dynamics: None,
-                seed: self.seed,
+                dynamics: self.dynamics,
+                coverage: self.coverage,
             },
             lora_rank: self.lora_rank,
             lora_first: self.lora_first,
@@ -249,8 +270,23 @@ impl Shared {
             max_tokens_per_example: self.max_tokens_per_example,
             loo_order: self.loo_order,
             full: self.full,
-        }
+        })
     }
+}
+
+/// A policy by its name, or from a file.
+fn policy(name: &str) -> Result<Policy, Error> {
+    let named = Policy::named(name);
+    if let (Err(error), false) = (&named, Path::new(name).exists()) {
+        return Err(error.clone().into());
+    }
+    named.or_else(|_| {
+        let file = Path::new(name);
+        let mut json = String::new();
+        let opened = File::open(file).map_err(refused(file, "read"))?;
+        opened.take(LARGEST_POLICY).read_to_string(&mut json).map_err(refused(file, "read"))?;
+        Ok(Policy::from_json(&json)?)
+    })
 }
 
 /// A number of a flag: a whole number from 1.

@@ -27,12 +27,14 @@ const FEWSTEP: Program = Program { name: "fewstep" };
 /// Reads the command line, does what it says, and returns the code to end with.
 #[must_use]
 pub fn main() -> ExitCode {
-    FEWSTEP.end(match Arguments::parse().command {
+    let end = match Arguments::parse().command {
         Command::Predict(arguments) => run::predict(arguments),
         Command::Decide(arguments) => run::decide(arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Completions { shell } => Ok(completions(shell)),
-    })
+    };
+    // What is a field elsewhere is a flag here.
+    FEWSTEP.end(end.map_err(|error| error.with_flags()))
 }
 
 /// Writes the script that completes commands in a shell.

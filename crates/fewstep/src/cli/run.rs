@@ -10,12 +10,12 @@ use crate::builtin::{self, BUILTIN};
 use crate::error::Error;
 use crate::figure;
 use crate::out::{Done, Out};
+use crate::predictor::{Action, Predictor};
 use crate::report::{Failure, Report};
-use crate::session::{Action, Session};
 use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
-use crate::way::Dynamics;
+use fewstep_core::Dynamics;
 use fewstep_engine::{HubSettings, Model, Task};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use std::time::Instant;
 
 /// What a run does with each task, besides reporting.
 pub(super) struct Work {
-    session: Session,
+    predictor: Predictor,
     adapters: Option<Adapters>,
     save: Option<Saving>,
     figures: Option<PathBuf>,
@@ -45,18 +45,18 @@ pub(super) enum Answer {
 
 /// `fewstep predict`.
 pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
-    let Predict { shared, dynamics, save_adapter, adapter_format, adapter } = arguments;
-    let dynamics = match (dynamics, &save_adapter) {
+    let Predict { mut shared, save_adapter, adapter_format, adapter } = arguments;
+    shared.dynamics = match (shared.dynamics, &save_adapter) {
         (Some(Dynamics::Linear), Some(directory)) => {
             return Err(Error::NothingToSave { directory: directory.clone() });
         }
         // What is saved is what the model was run with.
         (None, Some(_)) => Some(Dynamics::Steps),
-        _ => dynamics,
+        (dynamics, _) => dynamics,
     };
-    let session = session(&shared, dynamics, Action::Act)?;
+    let predictor = predictor(&shared, Action::Act)?;
     let adapters =
-        adapter.as_deref().map(|path| Adapters::open(path, session.model().network()));
+        adapter.as_deref().map(|path| Adapters::open(path, predictor.model().network()));
     let adapters = adapters.transpose()?;
     save_adapter.as_deref().map_or(Ok(()), adapter::make_directory)?;
     let save = save_adapter.map(|directory| Saving {
@@ -64,29 +64,24 @@ pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
         format: adapter_format.into(),
         base: (shared.model != BUILTIN).then(|| shared.model.clone()),
     });
-    let work = Work { adapters, save, ..Work::new(session, &shared)? };
+    let work = Work { adapters, save, ..Work::new(predictor, &shared)? };
     run(&shared, work, false)
 }
 
 /// `fewstep decide`.
 pub(super) fn decide(shared: Shared) -> Result<End, Error> {
-    let session = session(&shared, None, Action::Decide)?;
-    let work = Work::new(session, &shared)?;
+    let predictor = predictor(&shared, Action::Decide)?;
+    let work = Work::new(predictor, &shared)?;
     run(&shared, work, true)
 }
 
 /// The model with the settings that the flags ask for.
-fn session(
-    shared: &Shared,
-    dynamics: Option<Dynamics>,
-    action: Action,
-) -> Result<Session, Error> {
-    let mut options = shared.options();
-    options.asked.dynamics = dynamics;
-    options.session(load(&shared.model, shared.expand)?, action)
+fn predictor(shared: &Shared, action: Action) -> Result<Predictor, Error> {
+    let options = shared.options()?;
+    options.predictor(load(&shared.model, shared.expand)?, action)
 }
 
-/// A model by its name, with a bar for what is downloaded; with `expand`, unpacked.
+/// A model by its name, with a bar for what is downloaded; with `expand`, dequantised.
 ///
 /// # Errors
 ///
@@ -104,10 +99,10 @@ pub fn load(name: &str, expand: bool) -> Result<Model, Error> {
 }
 
 impl Work {
-    fn new(session: Session, shared: &Shared) -> Result<Self, Error> {
+    fn new(predictor: Predictor, shared: &Shared) -> Result<Self, Error> {
         let figures = shared.figures.clone();
         figures.as_deref().map_or(Ok(()), adapter::make_directory)?;
-        Ok(Self { session, adapters: None, save: None, figures, done: Done::default() })
+        Ok(Self { predictor, adapters: None, save: None, figures, done: Done::default() })
     }
 
     /// Answers a line, whatever it holds.
@@ -133,13 +128,13 @@ impl Work {
     }
 
     fn report(&self, task: &Task) -> Result<Report, Error> {
-        let network = self.session.model().network();
+        let network = self.predictor.model().network();
         if let Some(adapters) = &self.adapters {
-            return self.session.apply(task, &adapters.of(task, network)?);
+            return self.predictor.apply(task, &adapters.of(task, network)?);
         }
-        let answer = self.session.answer(task)?;
+        let answer = self.predictor.answer(task)?;
         if let (Some(saving), Some(update)) = (&self.save, &answer.update) {
-            saving.save(task, update, self.session.model())?;
+            saving.save(task, update, self.predictor.model())?;
         }
         if let Some(directory) = &self.figures {
             figure::draw(&answer.report, directory)?;
@@ -204,13 +199,13 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
 fn how_to_go_on(shared: &Shared, answered: u64) -> String {
     let begin = format!("interrupted after {answered} answers");
     let Some(out) = &shared.out else {
-        return format!("{begin}; with --out FILE a run can be gone on with by --resume");
+        return format!("{begin}; with --out FILE a run can be continued by --resume");
     };
     let mut words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     if !shared.resume {
         words.push("--resume".to_owned());
     }
-    format!("{begin}, all of them in {}; to go on: {}", out.display(), words.join(" "))
+    format!("{begin}, all of them in {}; to continue: {}", out.display(), words.join(" "))
 }
 
 /// Colours if standard output is a terminal and nobody objects.

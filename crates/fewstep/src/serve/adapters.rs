@@ -5,9 +5,10 @@
 //! only the name. What was used least recently goes first when there are too many entries or bytes.
 
 use crate::options::Options;
+use crate::predictor::Predictor;
 use crate::report::Report;
 use crate::tasks::Fingerprint;
-use fewstep_engine::{Config, Lora, Task, Update};
+use fewstep_engine::{Task, Update};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,18 +49,13 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Of a model with this name, configuration and low-rank updates.
-    pub(super) fn new(
-        model: &str,
-        (config, lora): (&Config, &Lora),
-        options: &Options,
-    ) -> Self {
-        let way = options.asked.way(config);
-        let looks_at_query = way.looks_at_query();
+    /// Of the model of a predictor, under its name.
+    pub(super) fn new(model: &str, predictor: &Predictor, options: &Options) -> Self {
+        let (policy, lora) = (predictor.policy(), predictor.model().network().lora());
         let Options { bos, max_tokens_per_example, loo_order, full, .. } = options;
         let prompts = (bos, max_tokens_per_example, loo_order, full);
-        let text = format!("{:?}", (model, way, lora, prompts));
-        Self { text, looks_at_query }
+        let text = format!("{:?}", (model, policy, lora, prompts));
+        Self { text, looks_at_query: policy.looks_at_query() }
     }
 }
 

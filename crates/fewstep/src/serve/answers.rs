@@ -37,8 +37,8 @@ pub(super) async fn answer(
     request: Request,
     held: OwnedSemaphorePermit,
 ) -> Result<Response<Body>, Problem> {
-    let Request { session, full, tasks } = request;
-    let common = Arc::new(Common { session, full });
+    let Request { predictor, full, tasks } = request;
+    let common = Arc::new(Common { predictor, full });
     let (reply, replies) = unbounded_channel();
     let item = |place: usize, asked: Asked| Item {
         key: asked.key.as_ref().map(super::adapters::Key::name),

@@ -9,23 +9,11 @@ use fewstep_engine::{Error as Refused, Place, Task};
 
 /// The problem of a request whose options cannot be followed.
 pub(super) fn of_options(error: &Error) -> Problem {
-    let field = match error {
-        Error::BadHorizons { .. } => Some("horizons"),
-        Error::HorizonTooLarge { .. } => Some("horizon"),
-        Error::NoBudget { .. } | Error::BadBudget { .. } => Some("budget"),
-        Error::NoLowRankBlocks { flag: "--lora-first" } => Some("lora_first"),
-        Error::NoLowRankBlocks { .. } => Some("lora_rank"),
-        Error::Engine(Refused::LoraRank { .. }) => Some("lora_rank"),
-        Error::Engine(_) => Some("blocks"),
-        _ => None,
-    };
-    // The messages are those of the command line; here flags are fields.
-    let mut detail = error.to_string();
-    for flag in ["--lora-rank", "--lora-first", "--budget", "--select", "--blocks"] {
-        detail = detail.replace(flag, &flag[2..].replace('-', "_"));
+    let problem = Problem::new(Kind::Wrong, error.to_string());
+    match error.field() {
+        Some(field) => problem.at(field.name()),
+        None => problem,
     }
-    let problem = Problem::new(Kind::Wrong, detail);
-    field.map(|field| problem.clone().at(field)).unwrap_or(problem)
 }
 
 /// The problem of a request with one task that could not be answered.

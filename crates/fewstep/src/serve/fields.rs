@@ -87,6 +87,11 @@ impl<'a> Value<'a> {
         &self.name
     }
 
+    /// What is written there.
+    pub(super) fn json(&self) -> &'a str {
+        self.raw.get()
+    }
+
     /// The beginning of what is written there.
     pub(super) fn shown(&self) -> String {
         let text = self.raw.get();

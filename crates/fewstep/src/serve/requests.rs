@@ -1,7 +1,7 @@
 //! What a body asks for: tasks, a model and options, each checked, with the field at fault if
 //! something is not right.
 //!
-//! In: the bytes of a request. Out: [`Request`], a session and its tasks. A field that nobody knows
+//! In: the bytes of a request. Out: [`Request`], a predictor and its tasks. A field that nobody knows
 //! or that is there twice is refused. In a list every task stands for itself: one that cannot be
 //! read becomes a failure in its place.
 
@@ -13,11 +13,10 @@ use super::limits::Limits;
 use super::problems::{Kind, Problem};
 use crate::error::Error;
 use crate::options::Options;
+use crate::predictor::{Action, Predictor};
 use crate::report::Failure;
-use crate::session::{Action, Session};
 use crate::tasks;
-use crate::way::{Dynamics, Horizons};
-use fewstep_core::HorizonRule;
+use fewstep_core::{Dynamics, HorizonName, HorizonRule, Horizons, Policy};
 use fewstep_engine::{Bos, Task};
 use std::str::FromStr;
 
@@ -32,7 +31,7 @@ pub(super) enum Verb {
 
 /// A request that can be answered.
 pub(super) struct Request {
-    pub(super) session: Session,
+    pub(super) predictor: Predictor,
     /// Whether reports hold matrices.
     pub(super) full: bool,
     pub(super) tasks: Tasks,
@@ -86,13 +85,12 @@ impl Request {
         let Said { options, model, reuse, task, tasks } = said;
         let action = if verb == Verb::Decide { Action::Decide } else { Action::Act };
         let (name, model) = models.find(model.as_deref())?;
-        check_steps(&options, limits)?;
-        let session = options.session(model.clone(), action);
-        let session = session.map_err(|error| faults::of_options(&error))?;
+        let predictor = options.predictor(model.clone(), action);
+        let predictor = predictor.map_err(|error| faults::of_options(&error))?;
+        check_steps(predictor.policy(), limits)?;
         let keeps = reuse.unwrap_or(true) && action == Action::Act;
-        let session = session.with_updates(keeps);
-        let shape = (session.model().config(), session.model().network().lora());
-        let written = keeps.then(|| Written::new(name, shape, &options));
+        let predictor = predictor.with_updates(keeps);
+        let written = keeps.then(|| Written::new(name, &predictor, &options));
         let asked = |task: Task| {
             let key = written.as_ref().map(|written| Key::of(&task, written));
             Asked { task, key }
@@ -110,7 +108,7 @@ impl Request {
                 return Err(Problem::wrong("task", "there is none; give a task, or tasks"));
             }
         };
-        Ok(Self { session, full: options.full, tasks })
+        Ok(Self { predictor, full: options.full, tasks })
     }
 }
 
@@ -118,18 +116,20 @@ impl<'a> Said<'a> {
     /// Takes note of a field.
     fn set(&mut self, verb: Verb, name: &str, value: Value<'a>) -> Result<(), Problem> {
         let options = &mut self.options;
-        let asked = &mut options.asked;
+        let overrides = &mut options.overrides;
         match name {
             "task" => self.task = Some(value),
             "tasks" => self.tasks = Some(value),
             "model" => self.model = Some(value.text()?),
-            "blocks" => asked.blocks = Some(value.text()?),
-            "select" => asked.select = Some(named(&value)?),
-            "budget" => asked.budget = Some(value.whole(1)?),
-            "horizon" => asked.horizon = Some(horizon(&value)?),
-            "horizons" => asked.horizons = Some(horizons(&value)?),
-            "step_scale" => asked.step_scale = Some(value.fraction()?),
-            "seed" => asked.seed = value.whole(0)?,
+            "blocks" => overrides.blocks = Some(value.text()?),
+            "select" => overrides.select = Some(named(&value)?),
+            "budget" => overrides.budget = Some(value.whole(1)?),
+            "horizon" => overrides.horizon = Some(horizon(&value)?),
+            "horizons" => overrides.horizons = Some(horizons(&value)?),
+            "step_scale" => overrides.step_scale = Some(value.fraction()?),
+            "seed" => overrides.seed = Some(value.whole(0)?),
+            "coverage" => overrides.coverage = Some(value.fraction()?),
+            "policy" => options.policy = policy(&value)?,
             "lora_rank" => options.lora_rank = Some(value.whole(1)?),
             "lora_first" => options.lora_first = Some(named(&value)?),
             "bos" => {
@@ -144,15 +144,12 @@ impl<'a> Said<'a> {
             }
             "loo_order" => options.loo_order = named(&value)?,
             "full" => options.full = value.flag()?,
-            "dynamics" if verb == Verb::Predict => {
-                let choices = [("steps", Dynamics::Steps), ("linear", Dynamics::Linear)];
-                asked.dynamics = Some(value.choice(&choices)?);
-            }
+            "dynamics" => overrides.dynamics = Some(named::<Dynamics>(&value)?),
             "reuse" if verb == Verb::Predict => self.reuse = Some(value.flag()?),
             _ => {
                 let mut known = OPTIONS.join(", ");
                 if verb == Verb::Predict {
-                    known += ", dynamics, reuse";
+                    known += ", reuse";
                 }
                 let detail = format!("there is no such field here; there are {known}");
                 return Err(Problem::wrong(shortened(name), detail));
@@ -163,16 +160,19 @@ impl<'a> Said<'a> {
 }
 
 /// The fields that every request may have.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 19] = [
     "task",
     "tasks",
     "model",
+    "policy",
     "blocks",
     "select",
     "budget",
     "horizon",
     "horizons",
     "step_scale",
+    "dynamics",
+    "coverage",
     "seed",
     "lora_rank",
     "lora_first",
@@ -197,9 +197,27 @@ where
     text.parse().map_err(|error: T::Err| Problem::wrong(value.name(), error.to_string()))
 }
 
+/// A policy by its name, or written out.
+fn policy(value: &Value<'_>) -> Result<Policy, Problem> {
+    let found = match value.is_text() {
+        true => Policy::named(&value.text()?),
+        false => {
+            value.check_object()?;
+            Policy::from_json(value.json())
+        }
+    };
+    found.map_err(|error| {
+        let field = error.field().map_or(String::new(), |field| match field.name() {
+            "policy" => String::new(),
+            name => format!(".{name}"),
+        });
+        Problem::wrong(format!("policy{field}"), error.to_string())
+    })
+}
+
 /// A rule by its name, or a number of steps.
-fn horizon(value: &Value<'_>) -> Result<HorizonRule, Problem> {
-    if value.is_text() { named(value) } else { Ok(HorizonRule::Fixed(value.whole(0)?)) }
+fn horizon(value: &Value<'_>) -> Result<HorizonName, Problem> {
+    if value.is_text() { named(value) } else { Ok(HorizonName::Fixed(value.whole(0)?)) }
 }
 
 /// Candidate numbers of steps: the command line's text, or numbers.
@@ -207,27 +225,25 @@ fn horizons(value: &Value<'_>) -> Result<Horizons, Problem> {
     if value.is_text() {
         return named(value);
     }
-    let numbers = value.wholes()?;
-    let found = Horizons::new(numbers, &value.shown());
+    let found = Horizons::new(value.wholes()?);
     found.map_err(|error| Problem::wrong(value.name(), error.to_string()))
 }
 
-/// `Err` if more steps are asked for than this service takes.
-fn check_steps(options: &Options, limits: &Limits) -> Result<(), Problem> {
+/// `Err` if a policy asks for more steps than this service takes.
+fn check_steps(policy: &Policy, limits: &Limits) -> Result<(), Problem> {
     let most = limits.steps;
-    let too_far = |field: &str, found: u32| {
-        let detail = format!("{found} steps were asked for; this service takes at most {most}");
-        Err(Problem::new(Kind::TooLarge, detail).at(field))
+    let given = match policy.horizon {
+        HorizonRule::Fixed { steps } => Some(("horizon", steps)),
+        _ => None,
     };
-    if let Some(HorizonRule::Fixed(found)) = options.asked.horizon
-        && found > most
-    {
-        return too_far("horizon", found);
-    }
-    let candidates = options.asked.horizons.as_ref().map(Horizons::get).unwrap_or_default();
-    match candidates.last() {
-        Some(&found) if found > most => too_far("horizons", found),
-        _ => Ok(()),
+    let last = policy.horizons.last().map(|&last| ("horizons", last));
+    match given.into_iter().chain(last).find(|(_, found)| *found > most) {
+        None => Ok(()),
+        Some((field, found)) => {
+            let detail =
+                format!("{found} steps were asked for; this service takes at most {most}");
+            Err(Problem::new(Kind::TooLarge, detail).at(field))
+        }
     }
 }
 

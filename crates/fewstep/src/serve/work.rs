@@ -5,9 +5,9 @@ use super::adapters::{Key, Known};
 use super::queue::Turn;
 use super::requests::Asked;
 use crate::error::Error;
-use crate::session::{Answer, Session};
+use crate::predictor::{Predicted, Predictor};
 use crate::stream::guarded;
-use crate::way::Dynamics;
+use fewstep_core::Dynamics;
 use fewstep_engine::Task;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// What jobs of one request have in common.
 pub(super) struct Common {
-    pub(super) session: Session,
+    pub(super) predictor: Predictor,
     pub(super) full: bool,
 }
 
@@ -75,10 +75,10 @@ fn answer(shared: &Shared, turn: &Turn<Job>) {
 
 /// The JSON of an answer.
 fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Error> {
-    let Common { session, full } = common;
+    let Common { predictor, full } = common;
     let Asked { task, key } = asked;
     let Some(key) = key else {
-        let report = session.answer(task)?.report.to_json(*full);
+        let report = predictor.answer(task)?.report.to_json(*full);
         return Ok(format!("{{\"report\":{report}}}"));
     };
     // What is kept was made for other words that are no part of its key.
@@ -90,13 +90,13 @@ fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Err
                 task.query.y.as_deref().and_then(|answer| task.value_of(answer));
             (*report, true)
         }
-        Some(Known::Update(update)) if session.dynamics() == Dynamics::Linear => {
-            (session.apply_linear(task, &update)?, true)
+        Some(Known::Update(update)) if predictor.policy().dynamics == Dynamics::Linear => {
+            (predictor.apply_linear(task, &update)?, true)
         }
         // To say what the model says without the update, too, would take another pass.
-        Some(Known::Update(update)) if *full => (session.apply(task, &update)?, true),
-        Some(Known::Update(update)) => (session.apply_alone(task, &update)?, true),
-        None => (made(shared, session, task, key)?, false),
+        Some(Known::Update(update)) if *full => (predictor.apply(task, &update)?, true),
+        Some(Known::Update(update)) => (predictor.apply_alone(task, &update)?, true),
+        None => (made(shared, predictor, task, key)?, false),
     };
     let (report, name) = (report.to_json(*full), key.name());
     Ok(format!("{{\"report\":{report},\"adapter\":{{\"id\":\"{name}\",\"hit\":{hit}}}}}"))
@@ -105,11 +105,11 @@ fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Err
 /// Makes an update and keeps it.
 fn made(
     shared: &Shared,
-    session: &Session,
+    predictor: &Predictor,
     task: &Task,
     key: &Key,
 ) -> Result<crate::report::Report, Error> {
-    let Answer { report, update } = session.answer(task)?;
+    let Predicted { report, update } = predictor.answer(task)?;
     if let Some(update) = update {
         shared.adapters.keep(key.clone(), &task.query.x, report.clone(), update);
     }

@@ -11,7 +11,6 @@ use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
 use crate::leave_one_out::{Interval, LeaveOneOut};
 use crate::linalg::mean_square;
-use crate::pac_bayes::{Bound, EvidenceFamily, PacBayes, Reference};
 use crate::risk::{self, Benchmark};
 use crate::rng::Rng;
 use crate::rules::{HorizonRule, Rules, Selection};
@@ -157,9 +156,6 @@ pub struct HowFar {
     pub posterior: Vec<f64>,
     /// The leave-one-out risk at every candidate, if a rule by left-out errors chose.
     pub left_out_risk: Vec<f64>,
-    /// What is guaranteed for the chosen horizon's evidence (Thm. 7.2), with the fitted signal
-    /// and noise in place of the unknown covariance.
-    pub pac_bayes: Option<Bound>,
 }
 
 /// Which blocks, and how each scored.
@@ -448,7 +444,6 @@ impl Prompt<'_> {
             evidence_fixed: Vec::new(),
             posterior: Vec::new(),
             left_out_risk: Vec::new(),
-            pac_bayes: None,
         };
         if self.nothing_to_do() == Some(Reason::NothingToCorrect) {
             return Ok((Update::None, how_far, 0.0, None));
@@ -463,7 +458,6 @@ impl Prompt<'_> {
             rules.inverse_temperature,
         )?;
         how_far.posterior = posterior.weights().to_vec();
-        how_far.pac_bayes = self.guarantee(rules, &how_far)?;
         if self.nothing_to_do().is_none() {
             let found = self.follow(rules, &evidence, &how_far, &posterior)?;
             how_far.horizon = found.horizon;
@@ -554,30 +548,6 @@ impl Prompt<'_> {
         }
         let filter = |(weight, horizon)| (weight, GradientDescent { step: self.step, horizon });
         Ok(Update::AveragedSteps(Mixture::new(parts().map(filter).collect())?))
-    }
-
-    /// Thm. 7.2 for the horizon with the best evidence at fixed noise, where its covariance
-    /// exists as a number.
-    fn guarantee(&self, rules: &Rules, how_far: &HowFar) -> Result<Option<Bound>, Error> {
-        let benchmark = self.benchmark()?;
-        let best = best_horizon(&rules.horizons, &how_far.evidence_fixed)?;
-        // A bound needs the chosen horizon and the one that fluctuates most. Variances only fall
-        // along the steps here, so that this is the first; the others would be computed in vain.
-        let (first, last) = (rules.horizons[0], rules.horizons[rules.horizons.len() - 1]);
-        let other = if best.horizon == first { last } else { first };
-        let share = 1.0 / rules.horizons.len() as f64;
-        let (horizons, prior) = ([best.horizon, other], [share, 1.0 - share]);
-        let known = if first == last { 1 } else { 2 };
-        let noise_variance = mean_square(self.residuals);
-        let family =
-            EvidenceFamily::new(self.spectrum, self.step, noise_variance, &horizons[..known])?;
-        let reference = Reference::Benchmark {
-            signal_variance: benchmark.signal_variance(),
-            noise_variance: benchmark.noise_variance(),
-        };
-        let evidence = how_far.evidence_fixed[best.index];
-        let bound = PacBayes::new(&family, reference)?.with_prior(&prior[..known])?;
-        Ok(Some(bound.bound(best.horizon, evidence, rules.confidence)?))
     }
 
     /// The Bayes gaps without and with the update.

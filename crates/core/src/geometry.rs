@@ -4,9 +4,10 @@
 //! residuals and, per candidate [`Block`] of weights, its kernel, its coupling to the query and
 //! its query variance. All three add over blocks. Nothing here chooses.
 
-use crate::error::{
-    Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
+use crate::checks::{
+    check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
+use crate::error::Error;
 use crate::leave_one_out::Answers;
 use crate::linalg::{self, dot, squared_norm};
 use crate::matrix::{IntoMatrix, Matrix};

@@ -3,7 +3,8 @@
 //! The names are the same on the command line, in reports and in Python; they are read once, at
 //! the border, and are an enum from there on. Nothing here computes.
 
-use crate::error::{Error, check_fraction, check_not_negative, check_positive};
+use crate::checks::{check_fraction, check_not_negative, check_positive};
+use crate::error::Error;
 use crate::leave_one_out::Averaging;
 use std::fmt;
 use std::str::FromStr;
@@ -176,7 +177,6 @@ impl FromStr for Selection {
 /// | `leave_one_out_gate` | 0 | standard errors by which adapting must win | at least 0 |
 /// | `leave_alone_odds` | 5 | how many times as likely as all steps together it is, before anything is seen, that no step is best; for `leave-one-out-average` | over 0 |
 /// | `coverage` | 0.8 | how often the interval for the query's answer is meant to hold it | over 0, under 1 |
-/// | `confidence` | 0.95 | probability with which the PAC-Bayes bound holds | over 0, under 1 |
 /// | `seed` | 0 | of the random selection | any |
 ///
 /// # Examples
@@ -211,8 +211,6 @@ pub struct Rules {
     pub leave_alone_odds: f64,
     /// `1 − α`: how often the interval for the query's answer is meant to hold it.
     pub coverage: f64,
-    /// `1 − δ`: probability with which the PAC-Bayes bound holds.
-    pub confidence: f64,
     /// Seed of the random selection.
     pub seed: u64,
 }
@@ -231,7 +229,6 @@ impl Default for Rules {
             leave_one_out_gate: 0.0,
             leave_alone_odds: 5.0,
             coverage: 0.8,
-            confidence: 0.95,
             seed: 0,
         }
     }
@@ -255,7 +252,6 @@ impl Rules {
         check_not_negative("leave-one-out gate", self.leave_one_out_gate)?;
         check_positive("odds of leaving the model alone", self.leave_alone_odds)?;
         check_fraction("coverage", self.coverage)?;
-        check_fraction("confidence", self.confidence)?;
         match (self.select, self.budget) {
             (_, Some(budget)) if budget == 0 || budget > blocks => {
                 Err(Error::BudgetOutOfRange { budget, blocks })

@@ -4,10 +4,9 @@
 #![allow(clippy::float_cmp, reason = "the same computation must give the same bits")]
 
 use fewstep_core::leave_one_out::{Answers, Averaging, LeaveOneOut};
-use fewstep_core::pac_bayes::{EvidenceFamily, PacBayes, Reference};
 use fewstep_core::{
     Block, Decision, Error, Evidence, Filter, Geometry, GradientDescent, HorizonRule, Matrix,
-    Reason, Rng, Rules, Selection, Spectrum, StepSize, Update, best_horizon, decide,
+    Reason, Rng, Rules, Selection, Spectrum, StepSize, Update, decide,
 };
 
 fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
@@ -205,49 +204,6 @@ fn intervals_belong_to_the_chosen_horizon() {
     assert_ne!(none, steps);
 }
 
-/// The bound of the report is the evidence of the best horizon plus its slack.
-#[test]
-fn bound_is_evidence_plus_slack() {
-    let decision = decide(&geometry(2, 0.5, true), &Rules::default()).unwrap();
-    let bound = decision.how_far.pac_bayes.unwrap();
-    let least = decision.how_far.evidence_fixed.iter().copied().fold(f64::INFINITY, f64::min);
-    assert!(
-        (bound.bound - least - bound.slack).abs() <= 4.0 * f64::EPSILON * bound.bound.abs()
-    );
-    assert!(bound.slack > 0.0);
-    assert_eq!(bound.confidence, 0.95);
-}
-
-/// Its slack is that of the whole family of candidates, whichever of them is chosen.
-#[test]
-fn bound_is_that_of_all_candidates() {
-    let geometry = geometry(2, 0.5, true);
-    for horizons in [(0..=30).collect(), vec![3, 5, 40], vec![7], vec![0, 100]] {
-        let rules = Rules { horizons: horizons.clone(), ..Rules::default() };
-        let decision = decide(&geometry, &rules).unwrap();
-        let step = StepSize::new(decision.how_far.step_size, &decision.spectrum).unwrap();
-        let residuals = geometry.residuals();
-        let square: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        let variance = square / residuals.len() as f64;
-        let family =
-            EvidenceFamily::new(&decision.spectrum, step, variance, &horizons).unwrap();
-        let reference = Reference::Benchmark {
-            signal_variance: decision.signal.signal_variance,
-            noise_variance: decision.signal.noise_variance,
-        };
-        let all = PacBayes::new(&family, reference).unwrap();
-        let best = best_horizon(&horizons, &decision.how_far.evidence_fixed).unwrap();
-        let evidence = decision.how_far.evidence_fixed[best.index];
-        let (found, expected) = (
-            decision.how_far.pac_bayes.unwrap(),
-            all.bound(best.horizon, evidence, 0.95).unwrap(),
-        );
-        let apart = (found.slack - expected.slack).abs() / expected.slack;
-        assert!(apart < 1e-14, "{horizons:?}: {apart:e}");
-        assert!((found.bound - expected.bound).abs() < 1e-14 * expected.bound.abs());
-    }
-}
-
 /// The filter that gaps are measured against is the one that `bayes-filter` carries out: its ratio is
 /// the fitted one where there is noise, and its noise a hundred-millionth of the residuals' mean
 /// square where there is none.
@@ -419,10 +375,6 @@ fn bad_rules_are_refused() {
     assert!(matches!(
         refuse(Rules { coverage: 1.0, ..Rules::default() }),
         Error::OutOfRange { quantity: "coverage", found: 1.0, .. }
-    ));
-    assert!(matches!(
-        refuse(Rules { confidence: 1.0, ..Rules::default() }),
-        Error::OutOfRange { quantity: "confidence", found: 1.0, .. }
     ));
     assert!(matches!(
         refuse(Rules { leave_one_out_gate: -1.0, ..Rules::default() }),

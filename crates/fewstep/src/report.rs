@@ -11,8 +11,12 @@ pub use path::Path;
 use fewstep_core::leave_one_out;
 use fewstep_core::{Block, Decision, Filter, HorizonRule, Reason, Rules, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
+use fewstep_theory::pac_bayes::guarantee;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// How often the guarantee on the evidence holds, at least.
+const CONFIDENCE: f64 = 0.95;
 
 /// What is known about one task.
 ///
@@ -138,7 +142,8 @@ pub struct HowFar {
     /// The odds for leaving the model alone before they speak; in JSON with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leave_alone_odds: Option<f64>,
-    /// What is guaranteed about the evidence (not about the query).
+    /// What is guaranteed about the evidence (not about the query); with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pac_bayes: Option<PacBayes>,
 }
 
@@ -270,7 +275,7 @@ impl Report {
                 gap_icl: decision.when.gap_icl,
                 gap_adapted: decision.when.gap_adapted,
             }),
-            how_far: Some(how_far(rules, decision)),
+            how_far: Some(how_far(seen, (rules, decision), full)?),
             which: which(seen, (rules, decision), full),
             geometry: Some(geometry(seen, decision, full)?),
             passes: passes.into(),
@@ -291,7 +296,7 @@ impl Report {
             how_far.horizons.clear();
             how_far.left_out_risk.clear();
             (how_far.averaging, how_far.inverse_temperature) = (None, None);
-            how_far.leave_alone_odds = None;
+            (how_far.leave_alone_odds, how_far.pac_bayes) = (None, None);
         }
         if let Some(geometry) = &mut brief.geometry {
             (geometry.kernel, geometry.coupling) = (None, None);
@@ -375,11 +380,19 @@ fn geometry(
     })
 }
 
-fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
+fn how_far(
+    seen: &Observation,
+    (rules, decision): (&Rules, &Decision),
+    full: bool,
+) -> Result<HowFar, fewstep_core::Error> {
     let from = &decision.how_far;
+    let bound = match full {
+        true => guarantee(seen.geometry.residuals(), decision, &rules.horizons, CONFIDENCE)?,
+        false => None,
+    };
     let averages = from.rule == HorizonRule::LeaveOneOutAverage;
     let left_out = averages || from.rule == HorizonRule::LeaveOneOut;
-    HowFar {
+    Ok(HowFar {
         rule: from.rule.to_string(),
         horizon: from.horizon,
         at_edge: from.at_edge,
@@ -394,12 +407,12 @@ fn how_far(rules: &Rules, decision: &Decision) -> HowFar {
         averaging: left_out.then(|| rules.leave_one_out.to_string()),
         inverse_temperature: averages.then_some(rules.inverse_temperature),
         leave_alone_odds: averages.then_some(rules.leave_alone_odds),
-        pac_bayes: from.pac_bayes.map(|bound| PacBayes {
+        pac_bayes: bound.map(|bound| PacBayes {
             bound: bound.bound,
             slack: bound.slack,
             confidence: bound.confidence,
         }),
-    }
+    })
 }
 
 fn which(seen: &Observation, (rules, decision): (&Rules, &Decision), full: bool) -> Which {

@@ -239,7 +239,6 @@ impl Session {
             prompt_path: vec![seen.predictions.clone()],
             linear_path: vec![icl],
             followed: false,
-            departures: Vec::new(),
             update: Some(update),
             passes,
         };

@@ -3,7 +3,8 @@
 //! In: which label each example has, predictions, and the range of the labels. Out: [`Answers`].
 
 use super::Interval;
-use crate::error::{Error, check_vector};
+use crate::checks::check_vector;
+use crate::error::Error;
 
 /// Up to so many different labels are classes, of which one may be rare and all are meant; more are
 /// numbers, of which every example tells the same.

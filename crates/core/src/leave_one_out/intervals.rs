@@ -4,7 +4,8 @@
 //! steps or of an average over several.
 
 use super::LeaveOneOut;
-use crate::error::{Error, check_fraction, check_vector};
+use crate::checks::{check_fraction, check_vector};
+use crate::error::Error;
 use crate::matrix::Matrix;
 
 /// An interval of numbers; its ends may be infinite.

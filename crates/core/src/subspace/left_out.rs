@@ -1,6 +1,6 @@
 //! Blocks that predict examples which were left out: one by one, or layer by layer from the last.
 
-use super::check_budget;
+use crate::checks::check_budget;
 use crate::error::Error;
 use crate::geometry::{Block, Geometry};
 use crate::leave_one_out::{Averaging, LeaveOneOut};

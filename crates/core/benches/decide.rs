@@ -1,17 +1,12 @@
 //! How long a decision takes.
 //!
 //! `cargo bench -p fewstep-core`. Shapes: `n = 10` is a few-shot prompt, 48 blocks are the heads of
-//! four layers of a small GPT-2, `n = 1000` is token-level supervision, `n = 20,000` is far past
-//! what an `n × n` matrix allows.
+//! four layers of a small GPT-2, `n = 1000` is token-level supervision.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up should stop")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use fewstep_core::matfree::{
-    BlockSum, EvidenceSettings, FactorKernel, Stopping, block_scores, estimate_evidence,
-    largest_eigenvalue,
-};
 use fewstep_core::{
     Block, Evidence, Geometry, Matrix, Noise, Policy, Rng, Selection, Spectrum, StepSize,
     decide, evidence_curve,
@@ -86,35 +81,5 @@ fn decisions(criterion: &mut Criterion) {
     });
 }
 
-/// Evidence and block scores from products with rank-64 factors alone.
-fn large_prompts(criterion: &mut Criterion) {
-    let mut rng = Rng::new(2);
-    let n = 20_000;
-    let blocks: Vec<FactorKernel> =
-        (0..2).map(|_| FactorKernel::new(features(&mut rng, n, 64)).unwrap()).collect();
-    let total = BlockSum::new(blocks.iter().collect()).unwrap();
-    let residuals = normals(&mut rng, n);
-    let largest = largest_eigenvalue(&total, 20, 1e-6, &mut rng).unwrap();
-    let horizons: Vec<u32> = (0..=30).collect();
-    let settings = EvidenceSettings {
-        step: largest.step(0.1).unwrap(),
-        largest,
-        horizons: &horizons,
-        noise: Noise::Profiled,
-        probes: 10,
-        lanczos_steps: 50,
-    };
-    let mut group = criterion.benchmark_group("matrix-free, n = 20,000, rank 64 per block");
-    group.sample_size(10);
-    group.bench_function("evidence, 31 horizons, 10 probes", |bencher| {
-        bencher.iter(|| estimate_evidence(&total, &residuals, &settings, &mut rng.clone()));
-    });
-    let stopping = Stopping { tolerance: 1e-6, iterations: 500 };
-    group.bench_function("scores of 2 blocks, 10 probes", |bencher| {
-        bencher.iter(|| block_scores(&blocks, 10.0, 10, stopping, &mut rng.clone()));
-    });
-    group.finish();
-}
-
-criterion_group!(benches, evidence, decisions, large_prompts);
+criterion_group!(benches, evidence, decisions);
 criterion_main!(benches);

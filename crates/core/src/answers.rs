@@ -2,7 +2,8 @@
 //!
 //! In: the label of each example, predictions, and the range of the labels. Out: [`Answers`].
 
-use crate::error::{Error, check_vector};
+use crate::checks::check_vector;
+use crate::error::Error;
 
 /// An interval of numbers; its ends may be infinite.
 ///

@@ -6,8 +6,8 @@
 //! them. It does not look at the query, and it does not average over horizons; see
 //! [`signal`](crate::signal) and [`gibbs`](crate::gibbs) for that.
 
-use crate::error::{Error, check_not_negative, check_positive, check_size, check_vector};
-use crate::filter::decay_rate;
+use crate::checks::{check_not_negative, check_positive, check_size, check_vector};
+use crate::error::Error;
 use crate::linalg::dot;
 use crate::spectrum::{Spectrum, StepSize};
 
@@ -217,7 +217,7 @@ impl Evidence {
         let n = spectrum.examples() as f64;
         let (scale, energies) = scaled_energies(spectrum, residuals);
         let rates: Vec<f64> =
-            spectrum.eigenvalues().iter().map(|&value| decay_rate(step, value)).collect();
+            spectrum.eigenvalues().iter().map(|&value| step.decay_rate(value)).collect();
         let mean = |shift: f64| rates.iter().map(|rate| rate - shift).sum::<f64>() / n;
         let mean_rate = mean(0.0);
         let rounding = 4.0 * n * f64::EPSILON * rates[0];

@@ -5,9 +5,10 @@
 //! its query variance. All three add over blocks. Nothing here chooses.
 
 use crate::answers::Answers;
-use crate::error::{
-    Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
+use crate::checks::{
+    check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
+use crate::error::Error;
 use crate::linalg::{self, dot, squared_norm};
 use crate::matrix::{IntoMatrix, Matrix};
 

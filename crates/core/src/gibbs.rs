@@ -3,11 +3,15 @@
 //! Answers "how far" with a weight per candidate (Sec. 7, Rem. E.10). In: candidate horizons and
 //! their negative log-evidence per example. Out: [`GibbsPosterior`], its most likely horizon, its
 //! averages and the averaged filter. What the weights guarantee stands in
-//! [`pac_bayes`](crate::pac_bayes); nothing here looks at residuals.
+//! `fewstep_theory::pac_bayes`; nothing here looks at residuals.
 
-use crate::error::{Error, check_positive, check_size, check_vector};
+use crate::checks::{
+    check_horizons, check_not_negative, check_positive, check_size, check_vector,
+};
+use crate::error::Error;
 use crate::filter::{GradientDescent, Mixture};
 use crate::linalg::dot;
+use crate::scalar::{SERIES, exponential_excess, logarithm_excess};
 use crate::spectrum::StepSize;
 
 /// Weights over candidate horizons: a prior, tilted towards horizons with good evidence.
@@ -294,32 +298,8 @@ fn tilt_cost(x: f64, weight: f64, prior: f64) -> f64 {
     match weight > 0.0 {
         false => prior,
         true if x < -1.0 => weight * x - prior * x.exp_m1(),
-        true => weight * log_excess(-x),
+        true => weight * exponential_excess(-x),
     }
-}
-
-/// `eˣ − 1 − x ≥ 0`, without cancellation near 0.
-pub(crate) fn log_excess(x: f64) -> f64 {
-    if x.abs() < SERIES { excess_series(x.exp_m1()) } else { x.exp_m1() - x }
-}
-
-/// `u − log(1 + u) ≥ 0` for `u > −1`, without cancellation near 0.
-pub(crate) fn excess(u: f64) -> f64 {
-    match u.abs() < SERIES {
-        true => excess_series(u),
-        false if u == f64::INFINITY => u,
-        false => u - u.ln_1p(),
-    }
-}
-
-/// Where the series takes over: beyond, the subtraction costs less than five bits.
-pub(crate) const SERIES: f64 = 0.2;
-
-/// `u − log(1 + u)` for small `u`, from `log(1 + u) = 2 (s + s³/3 + s⁵/5 + …)`, `s = u/(2 + u)`.
-fn excess_series(u: f64) -> f64 {
-    let s = u / (2.0 + u);
-    let tail = (1..12).rev().fold(0.0, |sum, k| sum * s * s + 1.0 / f64::from(2 * k + 1));
-    u * s - 2.0 * s.powi(3) * tail
 }
 
 /// How far a distribution over candidates is from a prior, in nats.
@@ -358,31 +338,29 @@ fn density_cost(u: f64) -> f64 {
     if u <= -1.0 {
         1.0
     } else if u.abs() < SERIES {
-        u * u - (1.0 + u) * excess_series(u)
+        u * u - (1.0 + u) * logarithm_excess(u)
     } else {
         (1.0 + u) * u.ln_1p() - u
     }
 }
 
-/// At least one candidate, and none of them twice.
-pub(crate) fn check_horizons(horizons: &[u32]) -> Result<(), Error> {
-    if horizons.is_empty() {
-        return Err(Error::Empty { quantity: "set of candidate horizons" });
-    }
-    let mut sorted = horizons.to_vec();
-    sorted.sort_unstable();
-    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::OutOfRange {
-            quantity: "candidate horizon",
-            found: f64::from(pair[0]),
-            allowed: "named only once",
-        }),
-        None => Ok(()),
-    }
-}
-
 /// A prior with full support, divided by its sum.
-pub(crate) fn normalised_prior(prior: &[f64], candidates: usize) -> Result<Vec<f64>, Error> {
+///
+/// # Errors
+///
+/// [`Error::Empty`] without candidates, [`Error::SizeMismatch`] unless there is one weight per
+/// candidate, and [`Error::OutOfRange`] for a weight that is not over 0.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, gibbs::normalised_prior};
+///
+/// assert_eq!(normalised_prior(&[3.0, 1.0], 2)?, [0.75, 0.25]);
+/// assert!(normalised_prior(&[3.0, 0.0], 2).is_err());
+/// # Ok::<(), Error>(())
+/// ```
+pub fn normalised_prior(prior: &[f64], candidates: usize) -> Result<Vec<f64>, Error> {
     for &weight in prior {
         check_positive("prior weight", weight)?;
     }
@@ -395,12 +373,24 @@ pub(crate) fn normalised_prior(prior: &[f64], candidates: usize) -> Result<Vec<f
 }
 
 /// Weights that are not negative, divided by their sum.
-pub(crate) fn normalised_weights(
-    weights: &[f64],
-    candidates: usize,
-) -> Result<Vec<f64>, Error> {
+///
+/// # Errors
+///
+/// [`Error::Empty`] without candidates, [`Error::SizeMismatch`] unless there is one weight per
+/// candidate, and [`Error::OutOfRange`] for a negative weight or weights that are all 0.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, gibbs::normalised_weights};
+///
+/// assert_eq!(normalised_weights(&[3.0, 0.0, 1.0], 3)?, [0.75, 0.0, 0.25]);
+/// assert!(normalised_weights(&[0.0, 0.0], 2).is_err());
+/// # Ok::<(), Error>(())
+/// ```
+pub fn normalised_weights(weights: &[f64], candidates: usize) -> Result<Vec<f64>, Error> {
     for &weight in weights {
-        crate::error::check_not_negative("posterior weight", weight)?;
+        check_not_negative("posterior weight", weight)?;
     }
     normalised("posterior weights", weights, candidates)
 }

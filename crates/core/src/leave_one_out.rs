@@ -10,9 +10,10 @@ mod intervals;
 mod paths;
 
 use crate::answers::Answers;
-use crate::error::{
-    Error, check_finite, check_not_negative, check_positive, check_size, check_vector,
+use crate::checks::{
+    check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
+use crate::error::Error;
 use crate::evidence::{HorizonChoice, best_horizon};
 use crate::geometry::{Block, Geometry};
 use crate::linalg::dot;

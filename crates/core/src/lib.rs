@@ -41,41 +41,30 @@
 //! once signal and noise are known ([`signal::SignalFit`]).
 //!
 //! *How far?* [`evidence_curve`] scores every number of steps, [`gibbs::GibbsPosterior`] averages
-//! over them, [`leave_one_out::LeaveOneOut`] asks the examples themselves, and
-//! [`pac_bayes::PacBayes`] says what is guaranteed. Each estimator is a [`Filter`] over the modes
-//! of a [`Spectrum`].
+//! over them, and [`leave_one_out::LeaveOneOut`] asks the examples themselves. Each estimator is a
+//! [`Filter`] over the modes of a [`Spectrum`].
 //!
-//! *Which directions?* [`subspace`] scores blocks in prompt space; [`design`] finds the best
-//! subspace of the weights themselves.
+//! *Which directions?* [`subspace`] scores blocks in prompt space.
 //!
-//! # Further on
-//!
-//! [`drift`] watches whether real steps still follow the linear picture, [`flow`] and [`random`]
-//! explain what a spectrum means for the horizon, and [`matfree`] does all of it for prompts too
-//! large for a matrix.
+//! What the paper proves beyond this is in `fewstep-theory`.
 
 mod answers;
+pub mod checks;
 mod decide;
 mod decision;
-pub mod design;
-pub mod drift;
 mod error;
-mod estimate;
 pub mod evidence;
 mod field;
 mod filter;
-pub mod flow;
 mod geometry;
 pub mod gibbs;
 pub mod leave_one_out;
 mod linalg;
-pub mod matfree;
 mod matrix;
-pub mod pac_bayes;
 mod policy;
-pub mod random;
 pub mod risk;
 mod rng;
+pub mod scalar;
 pub mod signal;
 mod spectrum;
 pub mod subspace;
@@ -87,13 +76,9 @@ pub use decision::{
     Reason, When, Which,
 };
 pub use error::Error;
-pub use estimate::Estimate;
 pub use evidence::{Evidence, HorizonChoice, Noise, best_horizon, evidence_curve};
 pub use field::Field;
-pub use filter::{
-    BayesFilter, ExponentialTime, Filter, GradientDescent, GradientFlow, JamesStein, Mixture,
-    NoUpdate, Projection,
-};
+pub use filter::{BayesFilter, Filter, GradientDescent, Mixture, NoUpdate};
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use policy::{
@@ -102,6 +87,17 @@ pub use policy::{
 };
 pub use rng::Rng;
 pub use spectrum::{Spectrum, StepSize};
+
+/// Products and decompositions of vectors and matrices, for crates that build on this one.
+///
+/// Sizes are the caller's to check, by [`checks`]; inside the functions they are taken as given.
+pub mod linear_algebra {
+    pub use crate::linalg::{
+        add_scaled, dot, eigen, gram, mean_square, product, product_transposed, singular,
+        squared_norm,
+    };
+    pub use crate::spectrum::symmetric;
+}
 
 /// The example in the project's README, compiled and run.
 #[cfg(doctest)]

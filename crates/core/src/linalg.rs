@@ -1,7 +1,8 @@
 //! The only file that knows the linear-algebra library.
 //!
 //! Takes and returns [`Matrix`] and plain vectors. Callers have checked sizes; what is left
-//! here are the factorisations and the few loops that must be fast.
+//! here are the factorisations and the few loops that must be fast. What other crates may use is
+//! exported as [`linear_algebra`](crate::linear_algebra).
 
 use crate::error::Error;
 use crate::matrix::Matrix;
@@ -10,7 +11,18 @@ use faer::{Mat, MatRef, Par, Side};
 /// Inner product.
 ///
 /// Four running sums: the compiler may then use vector registers, which a single sum forbids.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+///
+/// # Panics
+///
+/// In debug builds, if the sizes differ.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fewstep_core::linear_algebra::dot(&[1.0, 2.0], &[3.0, 4.0]), 11.0);
+/// ```
+#[must_use]
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     debug_assert_eq!(a.len(), b.len());
     let (a_blocks, a_rest) = a.as_chunks::<4>();
     let (b_blocks, b_rest) = b.as_chunks::<4>();
@@ -25,17 +37,43 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Squared Euclidean length.
-pub(crate) fn squared_norm(a: &[f64]) -> f64 {
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fewstep_core::linear_algebra::squared_norm(&[3.0, 4.0]), 25.0);
+/// ```
+#[must_use]
+pub fn squared_norm(a: &[f64]) -> f64 {
     dot(a, a)
 }
 
 /// Mean of the squares, 0 of nothing.
-pub(crate) fn mean_square(a: &[f64]) -> f64 {
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fewstep_core::linear_algebra::mean_square(&[3.0, 4.0]), 12.5);
+/// ```
+#[must_use]
+pub fn mean_square(a: &[f64]) -> f64 {
     if a.is_empty() { 0.0 } else { squared_norm(a) / a.len() as f64 }
 }
 
 /// `target += weight · source`.
-pub(crate) fn add_scaled(target: &mut [f64], weight: f64, source: &[f64]) {
+///
+/// # Panics
+///
+/// In debug builds, if the sizes differ.
+///
+/// # Examples
+///
+/// ```
+/// let mut target = [1.0, 2.0];
+/// fewstep_core::linear_algebra::add_scaled(&mut target, 3.0, &[1.0, -1.0]);
+/// assert_eq!(target, [4.0, -1.0]);
+/// ```
+pub fn add_scaled(target: &mut [f64], weight: f64, source: &[f64]) {
     debug_assert_eq!(target.len(), source.len());
     for (t, s) in target.iter_mut().zip(source) {
         *t += weight * s;
@@ -51,12 +89,42 @@ fn to_matrix(a: MatRef<'_, f64>) -> Matrix {
 }
 
 /// `a b`.
-pub(crate) fn product(a: &Matrix, b: &Matrix) -> Matrix {
+///
+/// # Panics
+///
+/// Unless `a` has as many columns as `b` has rows.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, Matrix, linear_algebra::product};
+///
+/// let swap = Matrix::from_rows(&[vec![0.0, 1.0], vec![1.0, 0.0]])?;
+/// assert_eq!(product(&swap, &swap), Matrix::identity(2));
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use]
+pub fn product(a: &Matrix, b: &Matrix) -> Matrix {
     multiply(view(a), view(b))
 }
 
 /// `a bᵀ`.
-pub(crate) fn product_transposed(a: &Matrix, b: &Matrix) -> Matrix {
+///
+/// # Panics
+///
+/// Unless both have the same number of columns.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, Matrix, linear_algebra::product_transposed};
+///
+/// let (a, b) = (Matrix::from_rows(&[vec![1.0, 2.0]])?, Matrix::from_rows(&[vec![3.0, 4.0]])?);
+/// assert_eq!(product_transposed(&a, &b).values(), [11.0]);
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use]
+pub fn product_transposed(a: &Matrix, b: &Matrix) -> Matrix {
     multiply(view(a), view(b).transpose())
 }
 
@@ -67,7 +135,18 @@ fn multiply(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Matrix {
 }
 
 /// `a aᵀ`, exactly symmetric.
-pub(crate) fn gram(a: &Matrix) -> Matrix {
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, Matrix, linear_algebra::gram};
+///
+/// let features = Matrix::from_rows(&[vec![1.0, 1.0], vec![0.0, 2.0]])?;
+/// assert_eq!(gram(&features).values(), [2.0, 2.0, 2.0, 4.0]);
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use]
+pub fn gram(a: &Matrix) -> Matrix {
     let product = product_transposed(a, a);
     Matrix::from_fn(a.rows(), a.rows(), |i, j| product[(i.max(j), i.min(j))])
 }
@@ -75,8 +154,24 @@ pub(crate) fn gram(a: &Matrix) -> Matrix {
 /// Eigenvalues of a symmetric matrix, descending, and its eigenvectors as *rows*.
 ///
 /// Only the lower triangle is read. The matrix is scaled to entries of at most 1 first, so that
-/// kernels of any magnitude are decomposed alike. The result is not checked here.
-pub(crate) fn eigen(a: &Matrix) -> Result<(Vec<f64>, Matrix), Error> {
+/// kernels of any magnitude are decomposed alike. The result is not checked here;
+/// [`Spectrum::of`](crate::Spectrum::of) is, and what is not a kernel is refused there.
+///
+/// # Errors
+///
+/// [`Error::Decomposition`] if the iteration does not end.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, Matrix, linear_algebra::eigen};
+///
+/// // Eigenvalues of either sign.
+/// let (values, vectors) = eigen(&Matrix::from_rows(&[vec![-1.0, 0.0], vec![0.0, 4.0]])?)?;
+/// assert_eq!((values, vectors[(0, 1)].abs()), (vec![4.0, -1.0], 1.0));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn eigen(a: &Matrix) -> Result<(Vec<f64>, Matrix), Error> {
     let n = a.rows();
     let scale = a.values().iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
     if scale == 0.0 {
@@ -95,8 +190,22 @@ pub(crate) fn eigen(a: &Matrix) -> Result<(Vec<f64>, Matrix), Error> {
 /// Singular values, descending, and the right singular vectors as *rows*.
 ///
 /// Found without forming `aᵀa`, which would lose half of the digits of the small ones. The matrix
-/// is scaled to entries of at most 1 first.
-pub(crate) fn singular(a: &Matrix) -> Result<(Vec<f64>, Matrix), Error> {
+/// is scaled to entries of at most 1 first. A zero matrix has none.
+///
+/// # Errors
+///
+/// [`Error::Decomposition`] if the iteration does not end.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, Matrix, linear_algebra::singular};
+///
+/// let (values, vectors) = singular(&Matrix::from_rows(&[vec![3.0, 4.0]])?)?;
+/// assert!((values[0] - 5.0).abs() < 1e-14 && (vectors[(0, 1)].abs() - 0.8).abs() < 1e-15);
+/// # Ok::<(), Error>(())
+/// ```
+pub fn singular(a: &Matrix) -> Result<(Vec<f64>, Matrix), Error> {
     let scale = a.values().iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
     if scale == 0.0 {
         return Ok((Vec::new(), Matrix::zeros(0, a.columns())));

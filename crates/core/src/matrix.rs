@@ -3,7 +3,8 @@
 //! It holds numbers and checks shapes; everything that computes with it lives elsewhere, so
 //! no linear-algebra library appears in this crate's signatures.
 
-use crate::error::{Error, check_finite, check_size};
+use crate::checks::{check_finite, check_size};
+use crate::error::Error;
 use std::ops::Index;
 
 /// A dense matrix of finite numbers, stored row by row.
@@ -103,8 +104,18 @@ impl Matrix {
         identity
     }
 
-    /// A matrix from a rule for its entries; the caller vouches that they are finite.
-    pub(crate) fn from_fn(
+    /// A matrix from a rule for its entries, which are not checked: the caller vouches that they
+    /// are finite.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::Matrix;
+    ///
+    /// let table = Matrix::from_fn(2, 2, |row, column| (2 * row + column) as f64);
+    /// assert_eq!(table.values(), [0.0, 1.0, 2.0, 3.0]);
+    /// ```
+    pub fn from_fn(
         rows: usize,
         columns: usize,
         mut entry: impl FnMut(usize, usize) -> f64,
@@ -223,7 +234,21 @@ impl Matrix {
     }
 
     /// Adds `weight` times another matrix of the same shape.
-    pub(crate) fn add_scaled(&mut self, weight: f64, other: &Self) {
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if the shapes hold different numbers of entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_core::Matrix;
+    ///
+    /// let mut sum = Matrix::identity(2);
+    /// sum.add_scaled(0.5, &Matrix::identity(2));
+    /// assert_eq!(sum, Matrix::from_fn(2, 2, |i, j| if i == j { 1.5 } else { 0.0 }));
+    /// ```
+    pub fn add_scaled(&mut self, weight: f64, other: &Self) {
         crate::linalg::add_scaled(&mut self.values, weight, &other.values);
     }
 }

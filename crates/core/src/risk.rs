@@ -1,27 +1,20 @@
 //! When adapting helps: how far a filter is from the best estimate there is, in expectation.
 //!
-//! Answers "when" (Secs. 2, 5 and 6, App. E.3, E.4 and F.2). In: a
+//! Answers "when" (Sec. 5, App. E.3). In: a
 //! [`Spectrum`](crate::Spectrum), the coupling to the query, a [`Filter`] and a [`Benchmark`]
 //! that says how much signal and noise to expect.
 //! Out: risks, gaps to the Bayes-optimal estimate, and whether the update beats none at all.
-//! Where no model of the task is wanted, [`decompose`] measures the same quantities on tasks
-//! whose Bayes predictions are known.
 //!
 //! The signal and noise levels are given here, not estimated: that is the evidence's work.
 
-mod decomposition;
-mod necessity;
 mod prompt;
 mod query;
-mod shrinkage;
 
-pub use decomposition::{Decomposition, decompose};
-pub use necessity::{floor, projector_gap, separation_bound};
 pub use prompt::{prompt_benefit, prompt_gap, prompt_risk};
 pub use query::{mode_weights, query_benefit, query_gap, query_posterior_variance, query_risk};
-pub use shrinkage::{optimal_shrinkages, shrinkage_excess, shrinkage_risk};
 
-use crate::error::{Error, check_not_negative, check_positive};
+use crate::checks::{check_not_negative, check_positive};
+use crate::error::Error;
 use crate::filter::Filter;
 
 /// How much signal and how much noise the residuals of a prompt are taken to hold.
@@ -121,7 +114,16 @@ impl Benchmark {
     }
 
     /// `τ²λ + σ²`: the variance of a residual's amount of a mode.
-    fn residual_variance(&self, eigenvalue: f64) -> f64 {
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::{Error, risk::Benchmark};
+    /// assert_eq!(Benchmark::new(2.0, 1.0)?.residual_variance(3.0), 7.0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn residual_variance(&self, eigenvalue: f64) -> f64 {
         self.signal_variance * eigenvalue + self.noise_variance
     }
 
@@ -146,13 +148,37 @@ impl Filter for Benchmark {
     }
 }
 
-/// `c (1 − s)² + σ² s²`.
-fn risk_of_mode(signal: f64, shrinkage: f64, noise: f64) -> f64 {
+/// The expected squared error in one mode of signal variance `c` that is shrunk to the share `s`.
+///
+/// ```text
+/// c (1 − s)² + σ² s²                                                    (Thm. E.4, Prop. F.7)
+/// ```
+///
+/// # Examples
+///
+/// ```
+/// // Half of the signal is missed, and half of the noise is let in.
+/// assert_eq!(fewstep_core::risk::risk_of_mode(4.0, 0.5, 1.0), 1.25);
+/// ```
+#[must_use]
+pub fn risk_of_mode(signal: f64, shrinkage: f64, noise: f64) -> f64 {
     signal * (1.0 - shrinkage).powi(2) + noise * shrinkage.powi(2)
 }
 
-/// `(c + σ²) (s − s★)²`, with `s − s★ = {σ² s − c (1 − s)} / (c + σ²)`.
-fn excess_of_mode(signal: f64, shrinkage: f64, noise: f64) -> f64 {
+/// How much [`risk_of_mode`] is over its minimum, which is at the share `s★ = c/(c + σ²)`.
+///
+/// ```text
+/// (c + σ²) (s − s★)²,    s − s★ = {σ² s − c (1 − s)} / (c + σ²)         (Thm. E.4, Prop. F.7)
+/// ```
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fewstep_core::risk::excess_of_mode(3.0, 0.75, 1.0), 0.0);
+/// assert_eq!(fewstep_core::risk::excess_of_mode(3.0, 1.0, 1.0), 0.25);
+/// ```
+#[must_use]
+pub fn excess_of_mode(signal: f64, shrinkage: f64, noise: f64) -> f64 {
     let variance = signal + noise;
     variance * ((noise * shrinkage - signal * (1.0 - shrinkage)) / variance).powi(2)
 }
@@ -167,11 +193,11 @@ fn improvement_of_mode(signal: f64, shrinkage: f64, noise: f64) -> f64 {
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Error, Projection, Spectrum, risk::{Benchmark, prompt_benefit}};
+/// use fewstep_core::{BayesFilter, Error, Spectrum, risk::{Benchmark, prompt_benefit}};
 ///
-/// // Fitting everything: good when signal dominates, bad when noise does.
+/// // Fitting nearly everything: good when signal dominates, bad when noise does.
 /// let spectrum = Spectrum::of(&[vec![1.0]])?;
-/// let everything = Projection::of(&spectrum);
+/// let everything = BayesFilter::new(1e-9)?;
 /// assert!(prompt_benefit(&spectrum, &everything, &Benchmark::new(2.0, 1.0)?).helps());
 /// assert!(!prompt_benefit(&spectrum, &everything, &Benchmark::new(1.0, 2.0)?).helps());
 /// # Ok::<(), Error>(())

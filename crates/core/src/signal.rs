@@ -6,7 +6,8 @@
 //! In: a [`Spectrum`] and residuals. Out: [`SignalFit`], and from it the horizon with the
 //! smallest Bayes gap at one query.
 
-use crate::error::{Error, check_finite, check_not_negative, check_vector};
+use crate::checks::{check_finite, check_not_negative, check_vector};
+use crate::error::Error;
 use crate::evidence::{HorizonChoice, best_horizon, scaled_energies};
 use crate::filter::{Filter, GradientDescent};
 use crate::linalg::mean_square;

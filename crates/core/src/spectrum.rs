@@ -4,7 +4,8 @@
 //! that is known to be stable for it. Every other file works in the modes found here and never
 //! decomposes the kernel again.
 
-use crate::error::{Error, check_fraction, check_size, check_vector};
+use crate::checks::{check_fraction, check_size, check_vector};
+use crate::error::Error;
 use crate::linalg::{self, dot};
 use crate::matrix::{IntoMatrix, Matrix};
 
@@ -341,8 +342,25 @@ impl Spectrum {
     }
 }
 
-/// The kernel with its two triangles averaged, once they are known to agree up to rounding.
-pub(crate) fn symmetric(kernel: &Matrix) -> Result<Matrix, Error> {
+/// A kernel with its two triangles averaged, once they are known to agree up to rounding.
+///
+/// # Errors
+///
+/// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotSymmetric`] for what is no symmetric
+/// matrix.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{Error, Matrix, linear_algebra::symmetric};
+///
+/// let kernel = Matrix::from_rows(&[vec![2.0, 1.0], vec![1.0 + 1e-15, 2.0]])?;
+/// let averaged = symmetric(&kernel)?;
+/// assert_eq!(averaged[(0, 1)], averaged[(1, 0)]);
+/// assert!(symmetric(&Matrix::from_rows(&[vec![2.0, 1.0], vec![0.0, 2.0]])?).is_err());
+/// # Ok::<(), Error>(())
+/// ```
+pub fn symmetric(kernel: &Matrix) -> Result<Matrix, Error> {
     let n = kernel.rows();
     if n == 0 {
         return Err(Error::Empty { quantity: "kernel" });
@@ -462,6 +480,22 @@ impl StepSize {
     #[must_use]
     pub fn get(self) -> f64 {
         self.0
+    }
+
+    /// `c = −log(1 − ρλ)`: the rate at which one step shrinks a mode's residual.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::{Error, Spectrum, StepSize};
+    /// // A step that halves what is left.
+    /// let step = StepSize::new(0.125, &Spectrum::of(&[vec![4.0]])?)?;
+    /// assert!((step.decay_rate(4.0) - 2.0_f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn decay_rate(self, eigenvalue: f64) -> f64 {
+        -f64::ln_1p(-self.0 * eigenvalue)
     }
 
     /// The same step, once it is known to be stable for another spectrum, too.

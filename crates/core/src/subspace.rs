@@ -2,7 +2,7 @@
 //!
 //! Answers "which directions" (Sec. 8, App. H, App. I) for blocks that are updated as a whole. In:
 //! a [`Geometry`]. Out: a score per candidate block, or the chosen blocks by position. The exact
-//! theory, in which directions are free, is in the crate `fewstep-theory`.
+//! theory, in which directions are free, is in `fewstep_theory::design`.
 //!
 //! The paper has two rules named Query-Aware. Sec. 8.2 ranks blocks once by a quadratic form,
 //! [`query_scores`]; App. I, which the experiments use, adds one block at a time so that the
@@ -12,7 +12,8 @@
 mod depth;
 mod greedy;
 
-use crate::error::{Error, check_finite, check_positive, check_size};
+use crate::checks::{check_budget, check_finite, check_positive, check_size};
+use crate::error::Error;
 use crate::geometry::{Geometry, QueryCoupling};
 use crate::linalg::dot;
 use crate::matrix::Matrix;
@@ -246,13 +247,4 @@ pub fn bottom(scores: &[f64], budget: usize) -> Result<Vec<usize>, Error> {
 pub fn random(blocks: usize, budget: usize, rng: &mut Rng) -> Result<Vec<usize>, Error> {
     check_budget(budget, blocks)?;
     Ok(rng.choose(budget, blocks))
-}
-
-/// `Err(Error::BudgetOutOfRange)` unless the budget lies between 1 and `blocks`.
-pub(crate) fn check_budget(budget: usize, blocks: usize) -> Result<(), Error> {
-    if (1..=blocks).contains(&budget) {
-        Ok(())
-    } else {
-        Err(Error::BudgetOutOfRange { budget, blocks })
-    }
 }

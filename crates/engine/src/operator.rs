@@ -1,7 +1,7 @@
 //! The kernel as a product: `Kv` from the factors, with neither kernel nor derivatives in memory.
 //!
-//! In: a [`Network`], a [`TokenTask`] and blocks. Out: [`KernelOperator`], which core's matrix-free
-//! solvers take. One product costs as much as the gradient of the blocks, twice.
+//! In: a [`Network`], a [`TokenTask`] and blocks. Out: [`KernelOperator`], whose size and products are
+//! all that `fewstep_theory`'s matrix-free solvers ask for. One product costs as much as the gradient of the blocks, twice.
 
 use crate::blocks::BlockId;
 use crate::error::Error;
@@ -11,7 +11,6 @@ use crate::passes::PassCount;
 use crate::real::Real;
 use crate::tape::{Tape, write_gradient};
 use crate::token_task::TokenTask;
-use fewstep_core::matfree::LinearOperator;
 
 /// The kernel of all chosen blocks together, known by its products alone.
 ///
@@ -50,7 +49,6 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # let prompts = vec![vec![0, 1], vec![0, 2]];
     /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
     /// # let blocks = choose_blocks("value@all", &config)?;
-    /// # use fewstep_core::matfree::LinearOperator;
     /// let kernel = KernelOperator::new(&model, &task, &blocks)?;
     /// let mut product = [1.0, 1.0];
     /// kernel.apply(&[1.0, 2.0], &mut product);
@@ -172,14 +170,41 @@ impl<'m, R: Real> KernelOperator<'m, R> {
         });
         result
     }
-}
 
-impl<R: Real> LinearOperator for KernelOperator<'_, R> {
-    fn size(&self) -> usize {
+    /// `n`: the number of examples, and of the kernel's rows and columns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, TokenTask, KernelOperator, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// # let blocks = choose_blocks("value@all", &config)?;
+    /// assert_eq!(KernelOperator::new(&model, &task, &blocks)?.size(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn size(&self) -> usize {
         self.examples
     }
 
-    fn apply(&self, vector: &[f64], result: &mut [f64]) {
+    /// Writes `Kv` to `result`.
+    ///
+    /// # Panics
+    ///
+    /// Unless `vector` and `result` have one entry per example.
+    ///
+    /// # Examples
+    ///
+    /// See [`KernelOperator::new`].
+    pub fn apply(&self, vector: &[f64], result: &mut [f64]) {
         let mut whole = vector.to_vec();
         whole.push(0.0);
         result.copy_from_slice(&self.multiply(&whole)[..self.examples]);

@@ -5,13 +5,13 @@
 
 mod support;
 
-use fewstep_core::matfree::LinearOperator;
 use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
     BlockId, KernelForm, KernelOperator, Labels, Layout, LinearPath, Network, Observation,
     Order, PassCount, Real, Steps, Tape, TokenTask, Update, apply_weights, descend, observe,
     observe_single_position, predict_updated,
 };
+use fewstep_theory::matfree::{self, LinearOperator};
 use support::{
     DIGITS, FAMILIES, all_blocks, assert_near, bits, blocks, digits, load, norm, random_case,
     random_case_of,
@@ -322,6 +322,19 @@ fn passes_are_counted_exactly() {
     assert_eq!((applied.passes.forward, applied.passes.backward), (10, 4));
 }
 
+/// The kernel's products, as the matrix-free solvers ask for them.
+struct Products<'m>(KernelOperator<'m, f64>);
+
+impl LinearOperator for Products<'_> {
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn apply(&self, vector: &[f64], result: &mut [f64]) {
+        self.0.apply(vector, result);
+    }
+}
+
 /// Products from the factors are products with the kernel, and the query's come along.
 #[test]
 fn the_operator_multiplies_with_the_total_kernel() {
@@ -338,6 +351,15 @@ fn the_operator_multiplies_with_the_total_kernel() {
         assert_near(&coupling, &query.coupling, 1e-12, "coupling");
         assert_near(&[variance], &[query.variance], 1e-12, "variance");
         assert_eq!((operator.passes().forward, operator.passes().backward), (5, 5));
+        // Steps by products alone are steps by modes.
+        let spectrum = Spectrum::of(total.kernel()).unwrap();
+        let filter =
+            GradientDescent { step: StepSize::fraction(0.3, &spectrum).unwrap(), horizon: 5 };
+        let residuals = operator.residuals().to_vec();
+        let expected = filter.query_correction(&spectrum, &coupling, &residuals).unwrap();
+        let found =
+            matfree::query_correction(&Products(operator), &coupling, &residuals, filter);
+        assert_near(&[found.unwrap()], &[expected], 1e-10, "steps by products");
     }
 }
 

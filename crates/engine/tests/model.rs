@@ -8,12 +8,13 @@ mod support;
 use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::{
     Block, Decision, Geometry, GradientDescent, HorizonName, HorizonRule, Mixture, Plan,
-    Policy, decide,
+    Policy, StepSize, decide,
 };
 use fewstep_engine::{
     Error, FirstFactor, Lora, Model, Order, Outcome, PromptSettings, Steps, Task, Update,
     descend, memory_plan, predict_updated,
 };
+use fewstep_theory::drift::{self, Departure, Watch};
 use support::{FOLDERS, all_blocks, assert_near, bits, blocks, fixture, kinds};
 
 fn tasks() -> Vec<Task> {
@@ -125,9 +126,25 @@ fn outcome(model: &Model, task: &Task, horizon: HorizonName) -> (Decision, Outco
     (decision, outcome)
 }
 
-/// Every step is compared with the linear picture, both computed here from the kernel.
+/// How far every real step was from the linear picture.
+fn departures(
+    decision: &Decision,
+    residuals: &[f64],
+    step: StepSize,
+    path: &[Vec<f64>],
+) -> Vec<Departure> {
+    let mut watch = Watch::new(&decision.spectrum, residuals, step).unwrap();
+    for (horizon, predictions) in (0..).zip(path).skip(1) {
+        let shift: Vec<f64> =
+            predictions.iter().zip(&path[0]).map(|(s, base)| s - base).collect();
+        watch.observe(drift::Observation::new(horizon, &shift)).unwrap();
+    }
+    watch.departures().to_vec()
+}
+
+/// Every step can be watched against the linear picture, both computed here from the kernel.
 #[test]
-fn real_steps_are_watched() {
+fn real_steps_can_be_watched() {
     for folder in FOLDERS {
         let model = Model::open(&fixture(folder)).unwrap();
         for task in tasks() {
@@ -140,11 +157,12 @@ fn real_steps_are_watched() {
             let (block, residuals) = (seen.geometry.total(), seen.geometry.residuals());
             let (n, coupling) = (residuals.len(), &block.query().unwrap().coupling);
             let (mut fit, mut query) = (vec![0.0; n], outcome.icl);
-            assert_eq!((outcome.linear_path.len(), outcome.departures.len()), (7, 6));
+            let departures = departures(&decision, residuals, step, &outcome.prompt_path);
+            assert_eq!((outcome.linear_path.len(), departures.len()), (7, 6));
             for steps in 0..=6 {
                 let what = format!("{folder}, {}, {steps} steps", task.id);
                 assert_near(&[outcome.linear_path[steps]], &[query], 1e-12, &what);
-                if let Some(departure) = steps.checked_sub(1).map(|at| outcome.departures[at]) {
+                if let Some(departure) = steps.checked_sub(1).map(|at| departures[at]) {
                     assert_eq!(departure.horizon as usize, steps);
                     let shifts = outcome.prompt_path[steps].iter().zip(&outcome.prompt_path[0]);
                     let gaps: Vec<f64> =
@@ -168,15 +186,15 @@ fn real_steps_are_watched() {
 
 /// What is applied at once has its linear prediction too; without an update both are the model's.
 #[test]
-fn other_updates_have_a_linear_prediction_and_no_departures() {
+fn other_updates_have_a_linear_prediction() {
     let model = Model::open(&fixture("gpt2-plain")).unwrap();
     let task = &tasks()[0];
     let (_, none) = outcome(&model, task, HorizonName::Fixed(0));
-    assert_eq!((none.linear_path, none.departures.len()), (vec![none.icl], 0));
+    assert_eq!((none.linear_path, none.prompt_path.len()), (vec![none.icl], 1));
     assert_eq!((none.update, none.adapted), (None, none.icl));
     let (decision, average) = outcome(&model, task, HorizonName::Gibbs);
     assert!(matches!(decision.plan, Plan::Average(_)), "{:?}", decision.plan);
-    assert!(average.departures.is_empty());
+    assert_eq!(average.prompt_path.len(), 2);
     let expected = [average.icl, average.icl + decision.query.unwrap().correction];
     assert_near(&average.linear_path, &expected, 1e-14, "the decision's own outlook");
     assert_eq!(bits(&average.query_path)[0], average.icl.to_bits());
@@ -232,7 +250,7 @@ fn averaged_steps_are_the_average_of_steps() {
     let read = model.read(task).unwrap();
     let again = predict_updated(model.network(), &read, &update).unwrap();
     assert_near(&[found.adapted], &[*again.last().unwrap()], 1e-6, "its prediction");
-    assert_eq!((found.prompt_path.len(), found.departures.len()), (2, 0));
+    assert_eq!(found.prompt_path.len(), 2);
     // On the way the query is where so many steps lead, and not where their average does.
     let farthest = model.act(task, &by(HorizonName::Fixed(4), 1.0)).unwrap();
     assert_near(&found.query_path, &farthest.query_path, 1e-6, "the path underneath");

@@ -10,8 +10,12 @@ pub use path::Path;
 
 use fewstep_core::{Block, Decision, Filter, HorizonName, Policy, Reason, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
+use fewstep_theory::pac_bayes::guarantee;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// How often the guarantee on the evidence holds, at least.
+const CONFIDENCE: f64 = 0.95;
 
 /// What is known about one task.
 ///
@@ -155,7 +159,8 @@ pub struct HowFar {
     /// `--full`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leave_one_out: Vec<f64>,
-    /// What is guaranteed about the evidence (not about the query).
+    /// What is guaranteed about the evidence (not about the query); with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pac_bayes: Option<PacBayes>,
 }
 
@@ -282,7 +287,7 @@ impl Report {
             policy: Some(decision.policy.clone()),
             prediction,
             when: Some(when(decision)),
-            how_far: Some(how_far(decision)),
+            how_far: Some(how_far(seen, decision, full)?),
             which: which(seen, decision, full),
             geometry: Some(geometry(seen, decision, full)?),
             passes: passes.into(),
@@ -302,6 +307,7 @@ impl Report {
         if let Some(how_far) = &mut brief.how_far {
             how_far.horizons.clear();
             how_far.leave_one_out.clear();
+            how_far.pac_bayes = None;
         }
         if let Some(geometry) = &mut brief.geometry {
             (geometry.kernel, geometry.coupling) = (None, None);
@@ -400,9 +406,17 @@ fn when(decision: &Decision) -> When {
     }
 }
 
-fn how_far(decision: &Decision) -> HowFar {
+fn how_far(
+    seen: &Observation,
+    decision: &Decision,
+    full: bool,
+) -> Result<HowFar, fewstep_core::Error> {
     let from = &decision.how_far;
-    HowFar {
+    let bound = match full {
+        true => guarantee(seen.geometry.residuals(), decision, CONFIDENCE)?,
+        false => None,
+    };
+    Ok(HowFar {
         rule: from.rule,
         horizon: from.horizon,
         at_edge: from.at_edge,
@@ -414,12 +428,12 @@ fn how_far(decision: &Decision) -> HowFar {
         evidence_fixed: from.evidence_fixed.clone(),
         posterior: from.posterior.clone(),
         leave_one_out: from.leave_one_out.clone(),
-        pac_bayes: from.pac_bayes.map(|bound| PacBayes {
+        pac_bayes: bound.map(|bound| PacBayes {
             bound: bound.bound,
             slack: bound.slack,
             confidence: bound.confidence,
         }),
-    }
+    })
 }
 
 fn which(seen: &Observation, decision: &Decision, full: bool) -> Which {

@@ -4,12 +4,13 @@ use crate::errors::{OrRaise, named};
 use crate::filters::AnyFilter;
 use crate::geometry::{Block, Geometry, single};
 use crate::leave_one_out::Interval;
-use crate::pac_bayes::records::Bound as Guarantee;
 use crate::record;
 use crate::record::Field;
 use crate::signal::SignalFit;
 use crate::spectrum::Spectrum;
+use crate::theory::pac_bayes::records::Bound as Guarantee;
 use fewstep_core::{self as core};
+use fewstep_theory::pac_bayes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,7 +30,7 @@ use std::sync::Arc;
                       horizon='evidence', horizons=None, step_scale=0.1, select='all', \
                       budget=None, selection_horizon=8, inverse_temperature=1.0, \
                       leave_one_out='trimmed', leave_one_out_gate=0.0, leave_alone_odds=5.0, \
-                      coverage=0.8, confidence=0.95, seed=0)"
+                      coverage=0.8, seed=0)"
 )]
 fn decide(
     kernel: &Bound<'_, PyAny>,
@@ -40,44 +41,48 @@ fn decide(
 ) -> PyResult<Decision> {
     let py = kernel.py();
     let rules = crate::rules::rules("decide", rules)?;
-    let decision = match (kernel.cast::<Geometry>(), residuals) {
+    let made = |geometry: &core::Geometry| -> PyResult<Decision> {
+        let decision = py.detach(|| core::decide(geometry, &rules)).or_raise(py)?;
+        let (horizons, residuals) = (rules.horizons.clone(), geometry.residuals().to_vec());
+        Ok(Decision { decision, horizons, residuals })
+    };
+    match (kernel.cast::<Geometry>(), residuals) {
         (Ok(geometry), None) if coupling.is_none() && query_variance.is_none() => {
-            let geometry = geometry.get();
-            py.detach(|| core::decide(&geometry.0, &rules))
+            made(&geometry.get().0)
         }
         (Ok(_), _) => {
             let message = "a Geometry holds residuals, coupling and query variance already; give \
                            only rules with it";
-            return Err(named(py, "WrongType", message.to_owned()));
+            Err(named(py, "WrongType", message.to_owned()))
         }
         (Err(_), Some(residuals)) => {
-            let geometry = single(kernel, residuals, coupling, query_variance)?;
-            py.detach(|| core::decide(&geometry, &rules))
+            made(&single(kernel, residuals, coupling, query_variance)?)
         }
         (Err(_), None) => {
             let message = "decide() missing 1 required positional argument: 'residuals'";
-            return Err(PyTypeError::new_err(message));
+            Err(PyTypeError::new_err(message))
         }
-    };
-    Ok(Decision(decision.or_raise(py)?, rules.horizons.clone()))
+    }
 }
 
 /// What to do with a prompt, and why: when to adapt, how far, and which blocks.
 ///
 /// Parts are made when they are asked for. `print(decision)` says the answers in words.
 #[pyclass(frozen, module = "fewstep")]
-pub(crate) struct Decision(
-    pub(crate) core::Decision,
-    /// The candidate horizons, which curves go along.
-    pub(crate) Vec<u32>,
-);
+pub(crate) struct Decision {
+    pub(crate) decision: core::Decision,
+    /// The candidates, which curves go along.
+    pub(crate) horizons: Vec<u32>,
+    /// Those it was made for, which a guarantee looks at.
+    pub(crate) residuals: Vec<f64>,
+}
 
 #[pymethods]
 impl Decision {
     /// Whether to adapt at all.
     #[getter]
     fn when(&self, py: Python<'_>) -> PyResult<When> {
-        When::of(py, &self.0.when)
+        When::of(py, &self.decision.when)
     }
 
     /// How many steps, of which size.
@@ -89,37 +94,50 @@ impl Decision {
     /// Which blocks.
     #[getter]
     fn which(&self, py: Python<'_>) -> PyResult<Which> {
-        Which::of(py, &self.0.which)
+        Which::of(py, &self.decision.which)
     }
 
     /// What to carry out.
     #[getter]
     fn update(&self, py: Python<'_>) -> PyResult<ChosenUpdate> {
-        ChosenUpdate::of(py, &self.0.update)
+        ChosenUpdate::of(py, &self.decision.update)
     }
 
     /// The selected blocks together: their kernel, coupling and query variance.
     #[getter]
     fn block(&self) -> Block {
-        Block(self.0.block.clone())
+        Block(self.decision.block.clone())
     }
 
     /// The modes of the selected blocks' kernel.
     #[getter]
     fn spectrum(&self) -> Spectrum {
-        Spectrum(self.0.spectrum.clone())
+        Spectrum(self.decision.spectrum.clone())
     }
 
     /// Signal and noise variances fitted to the residuals.
     #[getter]
     fn signal(&self) -> SignalFit {
-        SignalFit(self.0.signal)
+        SignalFit(self.decision.signal)
     }
 
     /// What the decision means at the query, if there is one.
     #[getter]
     fn query(&self, py: Python<'_>) -> PyResult<Option<QueryOutlook>> {
-        self.0.query.as_ref().map(|query| QueryOutlook::of(py, query)).transpose()
+        self.decision.query.as_ref().map(|query| QueryOutlook::of(py, query)).transpose()
+    }
+
+    /// What is guaranteed for the evidence of the best number of steps at fixed noise, with this
+    /// probability (Thm. 7.2); None if every residual is 0.
+    ///
+    /// The fitted signal and noise stand in for the unknown covariance. Computed when asked for.
+    #[pyo3(signature = (confidence=0.95))]
+    fn pac_bayes(&self, py: Python<'_>, confidence: f64) -> PyResult<Option<Guarantee>> {
+        let Self { decision, horizons, residuals } = self;
+        let bound = py
+            .detach(|| pac_bayes::guarantee(residuals, decision, horizons, confidence))
+            .or_raise(py)?;
+        bound.map(|bound| Guarantee::of(py, &bound)).transpose()
     }
 
     /// Everything as plain Python values: numbers, lists, dictionaries.
@@ -128,23 +146,23 @@ impl Decision {
     }
 
     fn __repr__(&self) -> String {
-        let (when, how_far) = (&self.0.when, &self.0.how_far);
+        let (when, how_far) = (&self.decision.when, &self.decision.how_far);
         let adapt = if when.adapt { "True" } else { "False" };
         format!(
             "Decision(adapt={adapt}, horizon={}, blocks={} of {})",
             how_far.horizon,
-            self.0.which.selected.len(),
-            self.0.which.blocks.len()
+            self.decision.which.selected.len(),
+            self.decision.which.blocks.len()
         )
     }
 
     fn __str__(&self) -> String {
-        crate::show::text(&self.0)
+        crate::show::text(&self.decision)
     }
 
     /// The three answers as a table, for notebooks.
     fn _repr_html_(&self) -> String {
-        crate::show::html(&self.0, &self.1)
+        crate::show::html(&self.decision, &self.horizons)
     }
 }
 
@@ -173,31 +191,29 @@ record! {
     /// How many steps of which size, and what the choice rests on.
     HowFar from value: Decision {
         /// The rule that chose.
-        rule: String = value.0.how_far.rule.to_string(),
+        rule: String = value.decision.how_far.rule.to_string(),
         /// The number of steps; of an average, its most probable horizon; 0 for the Bayes filter.
-        horizon: u32 = value.0.how_far.horizon,
+        horizon: u32 = value.decision.how_far.horizon,
         /// Whether the choice is the largest candidate, so that a longer grid might choose more.
-        at_edge: bool = value.0.how_far.at_edge,
+        at_edge: bool = value.decision.how_far.at_edge,
         /// The step size.
-        step_size: f64 = value.0.how_far.step_size,
+        step_size: f64 = value.decision.how_far.step_size,
         /// The noise variance the rule worked with.
-        noise_variance: f64 = value.0.how_far.noise_variance,
+        noise_variance: f64 = value.decision.how_far.noise_variance,
         /// How many free numbers the chosen update spends on the prompt.
-        degrees_of_freedom: f64 = value.0.how_far.degrees_of_freedom,
+        degrees_of_freedom: f64 = value.decision.how_far.degrees_of_freedom,
         /// The candidate numbers of steps.
-        horizons: Vec<u32> = value.1.clone(),
+        horizons: Vec<u32> = value.horizons.clone(),
         /// Negative log-evidence per example with the noise variance profiled, at every candidate;
         /// empty if residuals are 0.
-        evidence: Py<PyAny> = value.0.how_far.evidence.as_slice(),
+        evidence: Py<PyAny> = value.decision.how_far.evidence.as_slice(),
         /// The same with the noise variance set to the mean squared residual.
-        evidence_fixed: Py<PyAny> = value.0.how_far.evidence_fixed.as_slice(),
+        evidence_fixed: Py<PyAny> = value.decision.how_far.evidence_fixed.as_slice(),
         /// The weights of the candidates, by left-out errors if that rule chose and else the Gibbs
         /// posterior; empty if residuals are 0.
-        posterior: Py<PyAny> = value.0.how_far.posterior.as_slice(),
+        posterior: Py<PyAny> = value.decision.how_far.posterior.as_slice(),
         /// The leave-one-out risk at every candidate, if a rule by left-out errors chose.
-        left_out_risk: Py<PyAny> = value.0.how_far.left_out_risk.as_slice(),
-        /// What is guaranteed for the chosen horizon's evidence.
-        pac_bayes: Option<Py<Guarantee>> = &value.0.how_far.pac_bayes,
+        left_out_risk: Py<PyAny> = value.decision.how_far.left_out_risk.as_slice(),
     }
 }
 
@@ -274,12 +290,6 @@ impl Field<Py<PyAny>> for &core::Update {
             core::Update::Posterior(filter) => AnyFilter::Benchmark(*filter),
         };
         filter.object(py)
-    }
-}
-
-impl Field<Option<Py<Guarantee>>> for &Option<core::pac_bayes::Bound> {
-    fn field(self, py: Python<'_>) -> PyResult<Option<Py<Guarantee>>> {
-        self.as_ref().map(|bound| Py::new(py, Guarantee::of(py, bound)?)).transpose()
     }
 }
 

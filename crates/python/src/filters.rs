@@ -5,33 +5,32 @@
 
 mod kinds;
 
-pub(crate) use kinds::{
-    BayesFilter, Benchmark, ExponentialTime, GradientDescent, GradientFlow, JamesStein,
-    Mixture, NoUpdate, Projection,
-};
+pub(crate) use kinds::{BayesFilter, Benchmark, GradientDescent, Mixture, NoUpdate};
 
 use crate::arrays::{array, numbers, type_name, vector};
 use crate::errors::{OrRaise, named};
 use crate::spectrum::Spectrum;
+use crate::theory::filters::{ExponentialTime, GradientFlow, JamesStein, Projection};
 use fewstep::text::number;
 use fewstep_core as core;
 use fewstep_core::Filter as _;
+use fewstep_theory as theory;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt};
 use std::sync::Arc;
 
-/// Any of the filters of core.
+/// Any of the filters of core and theory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AnyFilter {
     NoUpdate(core::NoUpdate),
     GradientDescent(core::GradientDescent),
-    GradientFlow(core::GradientFlow),
+    GradientFlow(theory::GradientFlow),
     BayesFilter(core::BayesFilter),
-    /// With its rate, which core does not give back.
-    ExponentialTime(core::ExponentialTime, f64),
-    Projection(core::Projection),
-    JamesStein(core::JamesStein),
+    /// With its rate, which the filter does not give back.
+    ExponentialTime(theory::ExponentialTime, f64),
+    Projection(theory::Projection),
+    JamesStein(theory::JamesStein),
     Benchmark(core::risk::Benchmark),
     /// Shared, not copied: a mixture may have thousands of parts.
     Mixture(Arc<core::Mixture<AnyFilter>>),
@@ -140,8 +139,8 @@ pub(crate) fn filter(object: &Bound<'_, PyAny>) -> PyResult<AnyFilter> {
 
 /// An estimator of the correction that treats each mode by its eigenvalue alone.
 ///
-/// What all filters share; make one with `NoUpdate`, `GradientDescent`, `GradientFlow`,
-/// `BayesFilter`, `ExponentialTime`, `Projection`, `JamesStein`, `Mixture` or `Benchmark`.
+/// What all filters share; make one with `NoUpdate`, `GradientDescent`, `BayesFilter`, `Mixture` or
+/// `Benchmark`, or with one of those of `fewstep.theory`.
 #[pyclass(frozen, eq, subclass, module = "fewstep")]
 #[derive(PartialEq)]
 pub(crate) struct Filter(pub(crate) AnyFilter);
@@ -241,7 +240,10 @@ impl Filter {
 }
 
 /// An object of a filter's own class.
-fn class<T: pyo3::PyClass<BaseType = Filter>>(own: T, any: AnyFilter) -> PyClassInitializer<T> {
+pub(crate) fn class<T: pyo3::PyClass<BaseType = Filter>>(
+    own: T,
+    any: AnyFilter,
+) -> PyClassInitializer<T> {
     PyClassInitializer::from(Filter(any)).add_subclass(own)
 }
 
@@ -268,11 +270,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Filter>()?;
     module.add_class::<NoUpdate>()?;
     module.add_class::<GradientDescent>()?;
-    module.add_class::<GradientFlow>()?;
     module.add_class::<BayesFilter>()?;
-    module.add_class::<ExponentialTime>()?;
-    module.add_class::<Projection>()?;
-    module.add_class::<JamesStein>()?;
     module.add_class::<Mixture>()?;
     module.add_class::<Benchmark>()
 }

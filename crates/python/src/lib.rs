@@ -5,22 +5,16 @@
 
 mod arrays;
 mod decide;
-mod design;
-mod drift;
 mod errors;
 mod evidence;
 mod filters;
-mod flow;
 mod geometry;
 mod gibbs;
 mod leave_one_out;
 mod loading;
-mod matfree;
 mod model;
 mod options;
-mod pac_bayes;
 mod parts;
-mod random;
 mod record;
 mod report;
 mod reports;
@@ -32,6 +26,7 @@ mod signal;
 mod spectrum;
 mod subspace;
 mod task;
+mod theory;
 mod update;
 mod work;
 
@@ -39,22 +34,24 @@ use pyo3::prelude::*;
 
 /// What the modules are for, as `help` says it.
 const PURPOSES: &[(&str, &str)] = &[
-    (
-        "design",
-        "The best subspace of the weights themselves to update, for queries that are known.",
-    ),
-    ("drift", "Whether real gradient steps still follow the linear picture."),
     ("errors", "What can go wrong: one class per error, all of them `FewstepError`."),
     ("evidence", "How probable the residuals are after so many steps, and where that is best."),
-    ("flow", "Steps as time: when a spectrum asks to stop."),
     ("gibbs", "An average over numbers of steps instead of one of them."),
     ("leave_one_out", "What left-out examples say about each number of steps."),
-    ("matfree", "All of it for prompts that are too large for a matrix, by products alone."),
-    ("pac_bayes", "What is guaranteed for a number of steps that was chosen by evidence."),
-    ("random", "What random features would look like: the law of their spectrum."),
     ("risk", "The expected distance to the best prediction, and what makes it smaller."),
     ("signal", "How much of the residuals is signal and how much is noise."),
     ("subspace", "Scores of blocks, and rules that choose among them."),
+    ("theory", "What is proved beyond what a decision needs, by module and by filter."),
+    (
+        "theory.design",
+        "The best subspace of the weights themselves to update, for queries that are known.",
+    ),
+    ("theory.drift", "Whether real gradient steps still follow the linear picture."),
+    ("theory.flow", "Steps as time: when a spectrum asks to stop."),
+    ("theory.matfree", "Evidence and scores for prompts too large for a matrix, by products."),
+    ("theory.pac_bayes", "What is guaranteed for a number of steps chosen by evidence."),
+    ("theory.random", "What random features would look like: the law of their spectrum."),
+    ("theory.risk", "What no number of steps can avoid, and what an error is made of."),
 ];
 
 /// A module of the package that Python can import by its full name.
@@ -63,9 +60,14 @@ pub(crate) fn submodule<'py>(
     name: &str,
 ) -> PyResult<Bound<'py, PyModule>> {
     let py = parent.py();
-    let full = format!("fewstep.{name}");
+    // The compiled module itself stands for the package.
+    let path = match parent.name()?.to_cow()?.strip_prefix("fewstep.") {
+        Some(within) if within != "_native" => format!("{within}.{name}"),
+        _ => name.to_owned(),
+    };
+    let full = format!("fewstep.{path}");
     let module = PyModule::new(py, &full)?;
-    let purpose = PURPOSES.iter().find(|(known, _)| *known == name);
+    let purpose = PURPOSES.iter().find(|(known, _)| *known == path);
     module.setattr("__doc__", purpose.map(|(_, purpose)| *purpose))?;
     parent.add(name, &module)?;
     // `import fewstep.risk` looks here before it looks for a file.
@@ -89,12 +91,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rng::register(module)?;
     risk::register(module)?;
     subspace::register(module)?;
-    flow::register(module)?;
-    random::register(module)?;
-    drift::register(module)?;
-    design::register(module)?;
-    pac_bayes::register(module)?;
-    matfree::register(module)?;
+    theory::register(module)?;
     task::register(module)?;
     report::register(module)?;
     reports::register(module)?;

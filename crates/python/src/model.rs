@@ -376,7 +376,7 @@ impl Model {
     ) -> PyResult<Outcome> {
         let open = self.open(py)?;
         let task = crate::task::task(task)?;
-        let (model, chosen) = (Arc::clone(&open.model), decision.get().0.clone());
+        let (model, chosen) = (Arc::clone(&open.model), decision.get().decision.clone());
         let work = move || Ok(model.act(&task, &chosen)?);
         let outcome = open.pool.run(py, threads(py, None)?, work)?;
         let (model, source) = (Arc::clone(&open.model), self.source.clone());

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 static DEFAULT: LazyLock<core::Rules> = LazyLock::new(core::Rules::default);
 
 /// The fields of [`Rules`], as they stand in its signature.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 12] = [
     "horizon",
     "horizons",
     "step_scale",
@@ -26,7 +26,6 @@ const FIELDS: [&str; 13] = [
     "leave_one_out_gate",
     "leave_alone_odds",
     "coverage",
-    "confidence",
     "seed",
 ];
 
@@ -47,7 +46,6 @@ const FIELDS: [&str; 13] = [
 /// leave_alone_odds: how many times as likely as all steps together it is, before anything is
 ///     seen, that no step is best; for "leave-one-out-average".
 /// coverage: how often the interval for the query's answer is meant to hold it.
-/// confidence: probability with which the PAC-Bayes bound holds.
 /// seed: of the random selection.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
@@ -61,7 +59,7 @@ impl Rules {
         text_signature = "(*, horizon='evidence', horizons=None, step_scale=0.1, select='all', \
                           budget=None, selection_horizon=8, inverse_temperature=1.0, \
                           leave_one_out='trimmed', leave_one_out_gate=0.0, leave_alone_odds=5.0, \
-                          coverage=0.8, confidence=0.95, seed=0)"
+                          coverage=0.8, seed=0)"
     )]
     fn new(fields: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut rules = DEFAULT.clone();
@@ -137,12 +135,6 @@ impl Rules {
         self.0.coverage
     }
 
-    /// Probability with which the PAC-Bayes bound holds.
-    #[getter]
-    fn confidence(&self) -> f64 {
-        self.0.confidence
-    }
-
     /// Seed of the random selection.
     #[getter]
     fn seed(&self) -> u64 {
@@ -211,7 +203,6 @@ fn set(
         "leave_one_out_gate" => rules.leave_one_out_gate = value.extract()?,
         "leave_alone_odds" => rules.leave_alone_odds = value.extract()?,
         "coverage" => rules.coverage = value.extract()?,
-        "confidence" => rules.confidence = value.extract()?,
         "seed" => rules.seed = value.extract()?,
         unknown => {
             // As Python says it of its own functions.

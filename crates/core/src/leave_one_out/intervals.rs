@@ -5,7 +5,8 @@
 
 use super::LeaveOneOut;
 use crate::answers::Interval;
-use crate::error::{Error, check_fraction, check_vector};
+use crate::checks::{check_fraction, check_vector};
+use crate::error::Error;
 use crate::matrix::Matrix;
 
 impl LeaveOneOut {

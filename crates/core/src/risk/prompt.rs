@@ -74,11 +74,12 @@ fn prompt_sum(
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Error, Projection, Spectrum, risk::{Benchmark, prompt_benefit}};
+/// use fewstep_core::risk::{Benchmark, prompt_benefit};
+/// use fewstep_core::{Error, GradientDescent, Spectrum, StepSize};
 ///
 /// let spectrum = Spectrum::of(&[vec![1.0]])?;
-/// let everything = Projection::of(&spectrum);
-/// let benefit = prompt_benefit(&spectrum, &everything, &Benchmark::new(3.0, 1.0)?);
+/// let half = GradientDescent { step: StepSize::new(0.5, &spectrum)?, horizon: 1 };
+/// let benefit = prompt_benefit(&spectrum, &half, &Benchmark::new(3.0, 1.0)?);
 /// assert_eq!((benefit.gap_icl, benefit.gap_adapted, benefit.improvement), (2.25, 0.25, 2.0));
 /// # Ok::<(), Error>(())
 /// ```

@@ -1,7 +1,8 @@
 //! Risk, gap and benefit of a filter at the query (Sec. 5).
 
 use super::{Benchmark, Benefit};
-use crate::error::{Error, check_not_negative, check_vector};
+use crate::checks::{check_not_negative, check_vector};
+use crate::error::Error;
 use crate::filter::Filter;
 use crate::spectrum::Spectrum;
 
@@ -179,12 +180,13 @@ pub fn query_risk(
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Error, Projection, Spectrum, risk::{Benchmark, query_benefit}};
+/// use fewstep_core::risk::{Benchmark, query_benefit};
+/// use fewstep_core::{Error, GradientDescent, Spectrum, StepSize};
 ///
-/// // q = 1, q★ = 3/4 and a = 4: the gap falls from 9/4 to 1/4.
+/// // q = 1/2, q★ = 3/4 and a = 4: the gap falls from 9/4 to 1/4.
 /// let spectrum = Spectrum::of(&[vec![1.0]])?;
-/// let everything = Projection::of(&spectrum);
-/// let benefit = query_benefit(&spectrum, &[1.0], &everything, &Benchmark::new(3.0, 1.0)?)?;
+/// let half = GradientDescent { step: StepSize::new(0.5, &spectrum)?, horizon: 1 };
+/// let benefit = query_benefit(&spectrum, &[1.0], &half, &Benchmark::new(3.0, 1.0)?)?;
 /// assert_eq!((benefit.gap_icl, benefit.gap_adapted, benefit.improvement), (2.25, 0.25, 2.0));
 /// # Ok::<(), Error>(())
 /// ```

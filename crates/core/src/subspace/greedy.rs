@@ -1,7 +1,8 @@
 //! Blocks one by one: those that move the query most.
 
-use super::{check_budget, query};
-use crate::error::{Error, check_finite, check_fraction};
+use super::query;
+use crate::checks::{check_budget, check_finite, check_fraction};
+use crate::error::Error;
 use crate::filter::{Filter, GradientDescent};
 use crate::geometry::Geometry;
 use crate::linalg::{LargestEigenvalue, add_scaled, dot};

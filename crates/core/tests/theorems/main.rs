@@ -1,4 +1,5 @@
-//! Every numbered statement of the paper, checked by two routes that share nothing.
+//! The numbered statements of the paper that a decision rests on, checked by two routes that share
+//! nothing; the others are in `crates/theory/tests/theorems`.
 //!
 //! One file per section, or a folder with a file per question where a section has many;
 //! `cargo test thm_5_2` answers "is it true here?". `PAPER.md` lists which test checks which
@@ -10,16 +11,11 @@
 #[allow(dead_code, reason = "each section uses a part of it")]
 mod support;
 
-mod design;
-mod drift;
+mod cut;
 mod evidence;
-mod flow;
 mod geometry;
 mod gibbs;
 mod leave_one_out;
-mod matfree;
-mod pac_bayes;
-mod random;
 mod risk;
 mod signal;
 mod spectral;

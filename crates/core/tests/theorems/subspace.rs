@@ -1,40 +1,14 @@
 //! Sec. 8.2, App. H and App. I: which blocks to update.
 
+use crate::cut::{columns, cut, noise};
 use crate::support::{
     Prompt, assert_close, dot, eliminate, for_prompts, inverse, multiply, norm, normals,
     product, shifted, transpose,
 };
-use fewstep_core::design::{LinearGaussian, Prior};
 use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::subspace::DepthSettings;
 use fewstep_core::{Block, Error, Geometry, Rng, subspace};
 use std::ops::Range;
-
-/// The prompt's features cut into at most five blocks of consecutive columns.
-fn cut(prompt: &Prompt) -> (Vec<Range<usize>>, Geometry) {
-    let width = prompt.query.len();
-    let count = width.min(5);
-    let ranges: Vec<Range<usize>> =
-        (0..count).map(|b| b * width / count..(b + 1) * width / count).collect();
-    let blocks = ranges.iter().map(|range| {
-        let features = columns(prompt, range);
-        let query = &prompt.query[range.clone()];
-        Block::from_features(format!("{range:?}"), &features, Some(query)).unwrap()
-    });
-    let geometry = Geometry::new(prompt.residuals.clone(), blocks.collect()).unwrap();
-    (ranges, geometry)
-}
-
-fn columns(prompt: &Prompt, range: &Range<usize>) -> Vec<Vec<f64>> {
-    prompt.features.iter().map(|row| row[range.clone()].to_vec()).collect()
-}
-
-/// A noise variance of the kernel's own size.
-fn noise(prompt: &Prompt) -> f64 {
-    let kernel = prompt.kernel();
-    let mean = (0..prompt.n()).map(|i| kernel[i][i]).sum::<f64>() / prompt.n() as f64;
-    if mean > 0.0 { 0.2 * mean } else { 1.0 }
-}
 
 /// `ℐ = Jᵀ (JJᵀ + σ²I)⁻¹ J`, one row and column per weight.
 fn information(prompt: &Prompt, noise_variance: f64) -> Vec<Vec<f64>> {
@@ -76,29 +50,6 @@ fn sec_8_query_score_is_a_form_of_information() {
             let image = range.clone().map(|i| dot(&known[i][range.clone()], query));
             let expected: f64 = image.zip(query).map(|(a, b)| a * b).sum();
             assert_close(*score, expected, dot(query, query), prompt.n());
-        }
-    });
-}
-
-/// Sec. 8.2: both scores, from ℐ as the model over the weights forms it.
-#[test]
-fn sec_8_scores_agree_with_the_design() {
-    for_prompts(|prompt| {
-        let (ranges, geometry) = cut(prompt);
-        let noise_variance = noise(prompt);
-        let model =
-            LinearGaussian::new(&prompt.features, Prior::Isotropic(1.0), noise_variance)
-                .unwrap();
-        let known = model.information_matrix();
-        let traces = subspace::trace_scores(&geometry, noise_variance).unwrap();
-        let queries = subspace::query_scores(&geometry, noise_variance).unwrap();
-        for (b, range) in ranges.iter().enumerate() {
-            let trace: f64 = range.clone().map(|i| known[(i, i)]).sum();
-            assert_close(traces[b], trace, prompt.n() as f64, prompt.n());
-            let mut part = vec![0.0; prompt.query.len()];
-            part[range.clone()].copy_from_slice(&prompt.query[range.clone()]);
-            let form = dot(&part, &model.information(&part).unwrap());
-            assert_close(queries[b], form, dot(&part, &part), prompt.n());
         }
     });
 }

@@ -1,6 +1,6 @@
 //! Random prompts, tolerances and textbook linear algebra that shares nothing with the crate.
 
-use fewstep_core::{Matrix, Rng};
+use fewstep_core::{Filter, Matrix, Rng, Spectrum};
 
 /// A matrix, row by row.
 pub(crate) type Rows = Vec<Vec<f64>>;
@@ -218,4 +218,27 @@ pub(crate) fn cholesky(a: &[Vec<f64>]) -> Vec<Vec<f64>> {
 /// The same numbers as a [`Matrix`].
 pub(crate) fn matrix(rows: &[Vec<f64>]) -> Matrix {
     Matrix::from_rows(rows).unwrap()
+}
+
+/// Response is eigenvalue times gain in every mode, and the degrees of freedom are the trace of the
+/// matrix that maps residuals to the fit.
+#[track_caller]
+pub(crate) fn assert_response_is_eigenvalue_times_gain(
+    filter: &dyn Filter,
+    spectrum: &Spectrum,
+) {
+    let n = spectrum.examples();
+    for &eigenvalue in spectrum.eigenvalues() {
+        let (response, gain) = (filter.response(eigenvalue), filter.gain(eigenvalue));
+        if !gain.is_finite() || (gain == 0.0 && response == 0.0) {
+            continue;
+        }
+        assert_close(eigenvalue * gain, response, 1.0, 1);
+    }
+    let mut trace = 0.0;
+    for i in 0..n {
+        let unit: Vec<f64> = (0..n).map(|j| f64::from(u8::from(i == j))).collect();
+        trace += filter.prompt_fit(spectrum, &unit).unwrap()[i];
+    }
+    assert_close(filter.degrees_of_freedom(spectrum), trace, n as f64, n);
 }

@@ -12,7 +12,6 @@ use crate::tape::Tape;
 use crate::task::Task;
 use crate::token_task::TokenTask;
 use crate::update::Update;
-use fewstep_core::drift::{self, Departure, Watch};
 use fewstep_core::{Decision, Filter, GradientDescent, Mixture, Plan};
 
 /// The share of all weight that steps far out must have together to be taken.
@@ -33,7 +32,6 @@ const NOT_WORTH: f64 = 0.01;
 ///     prompt_path: vec![vec![0.5], vec![0.625], vec![0.75]],
 ///     linear_path: vec![0.5, 0.6, 0.7],
 ///     followed: true,
-///     departures: Vec::new(),
 ///     update: None,
 ///     passes: PassCount::default(),
 /// };
@@ -57,9 +55,6 @@ pub struct Outcome {
     pub linear_path: Vec<f64>,
     /// Whether [`Outcome::query_path`] has every step that was taken.
     pub followed: bool,
-    /// How far the predictions of the leave-one-out prompts were from the linear picture after
-    /// each real step; empty if no step was taken.
-    pub departures: Vec<Departure>,
     /// `θ`, if anything was updated.
     pub update: Option<Update>,
     /// What it cost.
@@ -76,7 +71,6 @@ impl Outcome {
             prompt_path: descent.predictions,
             linear_path: Vec::new(),
             followed: follow.has_query(),
-            departures: Vec::new(),
             update: Some(descent.update),
             passes: descent.passes,
         }
@@ -94,7 +88,6 @@ impl Outcome {
             prompt_path: vec![applied.base_predictions, applied.predictions],
             linear_path: vec![icl, icl + change],
             followed: false,
-            departures: Vec::new(),
             update: Some(applied.update),
             passes: applied.passes,
         })
@@ -102,7 +95,7 @@ impl Outcome {
 }
 
 impl Model {
-    /// Carries out a decision on a task, and says how far the linear picture held.
+    /// Carries out a decision on a task, beside what the linear picture predicts.
     ///
     /// # Errors
     ///
@@ -235,9 +228,7 @@ fn carry_out(
             if !follow.has_query() && linear_path.len() > 1 {
                 linear_path.drain(1..linear_path.len() - 1);
             }
-            let residuals = task.residuals(&outcome.prompt_path[0]);
-            let departures = departures(&residuals, decision, chosen, &outcome.prompt_path)?;
-            Ok(Outcome { linear_path, departures, ..outcome })
+            Ok(Outcome { linear_path, ..outcome })
         }
         Plan::AveragedSteps(average) => {
             let scales = steps(0).scales(tape.blocks())?;
@@ -289,22 +280,6 @@ fn by_steps(average: &Mixture<GradientDescent>) -> Vec<(usize, f64)> {
         *last += beyond;
     }
     weights
-}
-
-/// Every real step against the linear picture.
-fn departures(
-    residuals: &[f64],
-    decision: &Decision,
-    steps: &GradientDescent,
-    path: &[Vec<f64>],
-) -> Result<Vec<Departure>, Error> {
-    let mut watch = Watch::new(&decision.spectrum, residuals, steps.step)?;
-    for (horizon, predictions) in (0..).zip(path).skip(1) {
-        let shift: Vec<f64> =
-            predictions.iter().zip(&path[0]).map(|(s, base)| s - base).collect();
-        watch.observe(drift::Observation::new(horizon, &shift))?;
-    }
-    Ok(watch.departures().to_vec())
 }
 
 /// By how much an update moves the prediction for the query under the linear picture.

@@ -3,7 +3,6 @@
 use crate::support::{self, FAMILIES, assert_near, bits, blocks, random_case_of};
 use crate::whole::{case, dot, firsts, project, settings, whole_derivatives};
 use fewstep_core::Spectrum;
-use fewstep_core::matfree::LinearOperator;
 use fewstep_engine::{
     Config, Error, FirstFactor, KernelForm, KernelOperator, Labels, Layout, Lora, Network,
     Parameters, Tape, TokenTask, Update, observe,

@@ -12,7 +12,7 @@ use super::statistics::{Paired, between};
 use crate::assessment::Mean;
 use crate::error::Error;
 use fewstep::Dynamics;
-use fewstep_core::risk::decompose;
+use fewstep_theory::risk::decompose;
 
 /// The part of a report about how far to go.
 ///

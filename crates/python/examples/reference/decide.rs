@@ -2,6 +2,7 @@
 
 use crate::Lines;
 use fewstep_core::{Error, Filter, Rules, decide};
+use fewstep_theory::pac_bayes::guarantee;
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let geometry = crate::geometry::geometry()?;
@@ -61,7 +62,8 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         lines.add(&name("evidence_fixed"), how_far.evidence_fixed.clone());
         lines.add(&name("posterior"), how_far.posterior.clone());
         lines.add(&name("left_out_risk"), how_far.left_out_risk.clone());
-        let bound = how_far.pac_bayes.iter();
+        let residuals = geometry.residuals();
+        let bound = guarantee(residuals, &decision, &rules.horizons, 0.95)?.into_iter();
         lines.add(
             &name("pac_bayes"),
             bound.flat_map(|it| [it.bound, it.slack, it.confidence, it.inverse_temperature]),

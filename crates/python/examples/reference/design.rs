@@ -1,8 +1,8 @@
 //! The best update directions when any may be chosen.
 
 use crate::{Lines, inputs};
-use fewstep_core::design::{GlobalInformation, LinearGaussian, PlugIn, Prior, QueryMetric};
 use fewstep_core::{Error, Matrix};
+use fewstep_theory::design::{GlobalInformation, LinearGaussian, PlugIn, Prior, QueryMetric};
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let jacobian = Matrix::from_rows(&inputs::features(1, 4, 5))?;

@@ -1,8 +1,8 @@
 //! How far real steps are from linear ones.
 
 use crate::{Lines, inputs};
-use fewstep_core::drift::{LocalConstants, Observation, Watch};
 use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+use fewstep_theory::drift::{LocalConstants, Observation, Watch};
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let constants = LocalConstants::new(1.75, 0.375, 2.5)?;

@@ -3,9 +3,9 @@
 use crate::{Lines, inputs};
 use fewstep_core::risk::Benchmark;
 use fewstep_core::{
-    BayesFilter, Error, ExponentialTime, Filter, GradientDescent, GradientFlow, JamesStein,
-    Mixture, NoUpdate, Projection, Spectrum, StepSize,
+    BayesFilter, Error, Filter, GradientDescent, Mixture, NoUpdate, Spectrum, StepSize,
 };
+use fewstep_theory::{ExponentialTime, GradientFlow, JamesStein, Projection};
 
 fn lines_of(lines: &mut Lines, name: &str, filter: &dyn Filter) -> Result<(), Error> {
     let spectrum = Spectrum::of(&inputs::kernel())?;

@@ -1,7 +1,8 @@
 //! Times of gradient flow.
 
 use crate::{Lines, inputs};
-use fewstep_core::{Error, Spectrum, StepSize, flow};
+use fewstep_core::{Error, Spectrum, StepSize};
+use fewstep_theory::flow;
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let spectrum = &Spectrum::of(&inputs::kernel())?;

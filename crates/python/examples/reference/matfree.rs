@@ -1,11 +1,11 @@
 //! What products alone tell.
 
 use crate::{Lines, inputs};
-use fewstep_core::matfree::{
+use fewstep_core::{Error, GradientDescent, Noise, Rng};
+use fewstep_theory::matfree::{
     self, BlockSum, DenseKernel, EvidenceSettings, FactorKernel, LinearOperator, Shifted,
     Stopping,
 };
-use fewstep_core::{Error, GradientDescent, Noise, Rng};
 
 fn apply(operator: &impl LinearOperator, vector: &[f64]) -> Vec<f64> {
     let mut result = vec![0.0; vector.len()];

@@ -1,10 +1,10 @@
 //! What choosing a horizon by evidence guarantees.
 
 use crate::{Lines, inputs};
-use fewstep_core::pac_bayes::{
+use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+use fewstep_theory::pac_bayes::{
     self, Bound, Certificate, EvidenceFamily, PacBayes, Reference, VanishingGap,
 };
-use fewstep_core::{Error, Matrix, Spectrum, StepSize};
 
 fn bound(found: &Bound) -> [f64; 4] {
     [found.bound, found.slack, found.confidence, found.inverse_temperature]

@@ -1,7 +1,8 @@
 //! The law of the eigenvalues of a large random kernel.
 
 use crate::Lines;
-use fewstep_core::{Error, random::MarchenkoPastur};
+use fewstep_core::Error;
+use fewstep_theory::random::MarchenkoPastur;
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     for (name, ratio) in [("wide", 0.375), ("tall", 2.5)] {

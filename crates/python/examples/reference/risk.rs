@@ -3,6 +3,7 @@
 use crate::{Lines, inputs};
 use fewstep_core::risk::{self, Benchmark};
 use fewstep_core::{Error, Filter, GradientDescent, NoUpdate, Spectrum, StepSize};
+use fewstep_theory::risk as theory;
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let spectrum = &Spectrum::of(&inputs::kernel())?;
@@ -34,14 +35,15 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         "risk.query_posterior_variance",
         [risk::query_posterior_variance(spectrum, &coupling, 4.0, benchmark)?],
     );
-    lines.add("risk.floor", [risk::floor(spectrum, &inputs::residuals())?]);
-    lines.add("risk.projector_gap", [risk::projector_gap(3, 0.625, benchmark)?]);
-    lines.add("risk.separation_bound", [risk::separation_bound(3, benchmark, other)]);
+    lines.add("risk.floor", [theory::floor(spectrum, &inputs::residuals())?]);
+    lines.add("risk.projector_gap", [theory::projector_gap(3, 0.625, benchmark)?]);
+    lines.add("risk.separation_bound", [theory::separation_bound(3, benchmark, other)]);
     let (signal, shrinkages) = ([3.0, 0.5, 0.0], [0.75, 0.5, 0.125]);
-    lines.add("risk.shrinkage_risk", [risk::shrinkage_risk(&signal, &shrinkages, 0.375)?]);
-    lines.add("risk.shrinkage_excess", [risk::shrinkage_excess(&signal, &shrinkages, 0.375)?]);
-    lines.add("risk.optimal_shrinkages", risk::optimal_shrinkages(&signal, 0.375)?);
-    let found = risk::decompose(&[0.5, 1.0, 0.25], &[0.0, 1.0, 0.5], &[1.0, 1.25, 0.0])?;
+    lines.add("risk.shrinkage_risk", [theory::shrinkage_risk(&signal, &shrinkages, 0.375)?]);
+    lines
+        .add("risk.shrinkage_excess", [theory::shrinkage_excess(&signal, &shrinkages, 0.375)?]);
+    lines.add("risk.optimal_shrinkages", theory::optimal_shrinkages(&signal, 0.375)?);
+    let found = theory::decompose(&[0.5, 1.0, 0.25], &[0.0, 1.0, 0.5], &[1.0, 1.25, 0.0])?;
     for (name, estimate) in [
         ("risk", found.risk),
         ("gap", found.gap),

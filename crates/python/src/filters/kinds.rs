@@ -1,9 +1,8 @@
 //! One class for each kind of filter.
 
 use super::{AnyFilter, Filter, class, each, filter};
-use crate::arrays::numbers;
 use crate::errors::{OrRaise, named};
-use crate::spectrum::{Spectrum, StepSize};
+use crate::spectrum::StepSize;
 use fewstep_core as core;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -60,25 +59,6 @@ impl GradientDescent {
     }
 }
 
-/// Gradient descent with infinitely small steps, stopped at a time: g(λ) = 1 − exp(−tλ).
-#[pyclass(frozen, extends = Filter, module = "fewstep")]
-pub(crate) struct GradientFlow(pub(super) core::GradientFlow);
-
-#[pymethods]
-impl GradientFlow {
-    #[new]
-    fn new(py: Python<'_>, time: f64) -> PyResult<PyClassInitializer<Self>> {
-        let filter = core::GradientFlow::new(time).or_raise(py)?;
-        Ok(class(Self(filter), AnyFilter::GradientFlow(filter)))
-    }
-
-    /// The time at which it stops.
-    #[getter]
-    fn time(&self) -> f64 {
-        self.0.time()
-    }
-}
-
 /// The best filter there is when signal and noise levels are known: the posterior mean.
 ///
 /// g(λ) = λ/(λ + λ★) with the noise-to-signal ratio λ★.
@@ -97,59 +77,6 @@ impl BayesFilter {
     #[getter]
     fn noise_to_signal(&self) -> f64 {
         self.0.noise_to_signal()
-    }
-}
-
-/// Gradient flow stopped at a random, exponentially distributed time with mean 1/rate.
-#[pyclass(frozen, extends = Filter, module = "fewstep")]
-pub(crate) struct ExponentialTime(pub(super) f64);
-
-#[pymethods]
-impl ExponentialTime {
-    #[new]
-    fn new(py: Python<'_>, rate: f64) -> PyResult<PyClassInitializer<Self>> {
-        let filter = core::ExponentialTime::new(rate).or_raise(py)?;
-        Ok(class(Self(rate), AnyFilter::ExponentialTime(filter, rate)))
-    }
-
-    /// The rate.
-    #[getter]
-    fn rate(&self) -> f64 {
-        self.0
-    }
-}
-
-/// Infinitely many steps: everything that can be fitted is, noise along with the signal.
-#[pyclass(frozen, extends = Filter, module = "fewstep")]
-pub(crate) struct Projection;
-
-#[pymethods]
-impl Projection {
-    #[new]
-    fn new(spectrum: &Spectrum) -> PyClassInitializer<Self> {
-        class(Self, AnyFilter::Projection(core::Projection::of(&spectrum.0)))
-    }
-}
-
-/// The full fit, shrunk by one factor that the residuals themselves suggest.
-///
-/// With fewer than three dimensions it is the full fit.
-#[pyclass(frozen, extends = Filter, module = "fewstep")]
-pub(crate) struct JamesStein;
-
-#[pymethods]
-impl JamesStein {
-    #[new]
-    fn new(
-        py: Python<'_>,
-        spectrum: &Spectrum,
-        residuals: &Bound<'_, PyAny>,
-        noise_variance: f64,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let residuals = numbers(residuals, "residuals")?;
-        let found = py.detach(|| core::JamesStein::of(&spectrum.0, &residuals, noise_variance));
-        let filter = found.or_raise(py)?;
-        Ok(class(Self, AnyFilter::JamesStein(filter)))
     }
 }
 

@@ -1,36 +1,18 @@
 //! How far a fit is from the best one on the prompt's own examples, and when it helps there:
-//! App. E.3, and App. G.2 for filters of every kind.
+//! App. E.3.
 
-use super::{
-    assert_within, bayes_to_query, identity, noise_level, plus, projected, range, sandwich,
-    steps_on_prompt, steps_to_query,
+use super::literal::{
+    assert_within, check_prompt_side, check_unique_minimum, identity, literal_risk_and_gap,
+    noise_level, plus, sandwich, steps_on_prompt, steps_to_query,
 };
 use crate::support::{
     Prompt, Rows, assert_all_close, assert_close, dot, eliminate, for_prompts, mean_and_error,
     multiply, norm, normals, product, shifted, subtract, trace, transpose,
 };
 use fewstep_core::risk::{
-    Benchmark, prompt_benefit, prompt_gap, prompt_risk, query_benefit, query_posterior_variance,
+    Benchmark, prompt_benefit, prompt_risk, query_benefit, query_posterior_variance,
 };
-use fewstep_core::{
-    BayesFilter, Filter, GradientDescent, GradientFlow, Mixture, Projection, Rng, Spectrum,
-    StepSize,
-};
-
-/// `e^(−tK)`: Taylor's series of a sixteenth, squared four times.
-fn exponential(kernel: &[Vec<f64>], time: f64) -> Rows {
-    let small = shifted(kernel, -time / 16.0, 0.0);
-    let mut term = identity(kernel.len());
-    let mut sum = term.clone();
-    for k in 1..40 {
-        term = shifted(&product(&term, &small), 1.0 / f64::from(k), 0.0);
-        sum = plus(&sum, 1.0, &term);
-    }
-    for _ in 0..4 {
-        sum = product(&sum, &sum);
-    }
-    sum
-}
+use fewstep_core::{BayesFilter, Filter, GradientDescent, Rng, Spectrum, StepSize};
 
 /// Prop. E.3: the best fit on the prompt shrinks every mode by `λ/(λ + λ★)`; its error is
 /// uncorrelated with the residuals, so no other estimator does better.
@@ -60,60 +42,6 @@ fn prop_e_3_bayes_optimal_fit_on_the_prompt() {
             }
         }
     });
-}
-
-/// `E‖Gr − f★‖²` and `E‖(G − G★)r‖²` from the covariances, for a fit given as a matrix.
-fn literal_risk_and_gap(p: &Prompt, fit: &Rows, signal: f64, noise: f64) -> (f64, f64) {
-    let kernel = p.kernel();
-    let missed = plus(fit, -1.0, &identity(p.n()));
-    let risk = signal * trace(&sandwich(&missed, &kernel))
-        + noise * trace(&product(fit, &transpose(fit)));
-    let best = product(&kernel, &bayes_to_query(&kernel, noise / signal));
-    let apart = plus(fit, -1.0, &best);
-    (risk, trace(&sandwich(&apart, &shifted(&kernel, signal, noise))))
-}
-
-/// Risk, gap and excess of one filter against the literal fit matrix.
-fn check_prompt_side(p: &Prompt, filter: &dyn Filter, fit: &Rows, ratio: f64) {
-    let (signal, noise) = noise_level(p, ratio);
-    let (risk, gap) = literal_risk_and_gap(p, fit, signal, noise);
-    let benchmark = Benchmark::new(signal, noise).unwrap();
-    let spectrum = Spectrum::of(&p.kernel()).unwrap();
-    let n = p.n();
-    let scale = signal * trace(&p.kernel()) + n as f64 * noise;
-    assert_close(prompt_risk(&spectrum, filter, &benchmark), risk, scale, n);
-    assert_close(prompt_gap(&spectrum, filter, &benchmark), gap, scale, n);
-    let best = product(&p.kernel(), &bayes_to_query(&p.kernel(), noise / signal));
-    let least = literal_risk_and_gap(p, &best, signal, noise).0;
-    assert_close(prompt_gap(&spectrum, filter, &benchmark), risk - least, scale, n);
-    assert_close(prompt_risk(&spectrum, &benchmark, &benchmark), least, scale, n);
-}
-
-/// The Bayes filter, moved by a constant.
-struct Nudged(Benchmark, f64);
-
-impl Filter for Nudged {
-    fn response(&self, eigenvalue: f64) -> f64 {
-        self.0.response(eigenvalue) + self.1
-    }
-
-    fn gain(&self, eigenvalue: f64) -> f64 {
-        self.response(eigenvalue) / eigenvalue
-    }
-}
-
-/// Any shrinkage but `g★` has a larger risk, by the weight times its distance squared.
-fn check_unique_minimum(p: &Prompt) {
-    let (signal, noise) = noise_level(p, 0.5);
-    let benchmark = Benchmark::new(signal, noise).unwrap();
-    let spectrum = Spectrum::of(&p.kernel()).unwrap();
-    let least = prompt_risk(&spectrum, &benchmark, &benchmark);
-    for nudge in [-0.1_f64, -1e-4, 1e-4, 0.1] {
-        let found = prompt_risk(&spectrum, &Nudged(benchmark, nudge), &benchmark);
-        assert!(found > least);
-        let weights = signal * trace(&p.kernel()) + p.n() as f64 * noise;
-        assert_close(found - least, weights * nudge.powi(2), weights, p.n());
-    }
 }
 
 /// Thm. E.4: risk and Bayes gap of a fit on the prompt are sums over modes, minimised by `g★`
@@ -257,30 +185,4 @@ fn no_signal_asks_for_no_update() {
         assert!(left == 0.0);
     });
     assert!(Benchmark::new(0.0, 2.0).unwrap().noise_to_signal() == f64::INFINITY);
-}
-
-/// Prop. G.4: the identities of Thm. E.4 hold for every filter: gradient flow against a matrix
-/// exponential, random stopping times, and the full fit.
-#[test]
-fn prop_g_4_risk_and_gap_of_any_filter() {
-    for_prompts(|p| {
-        let (n, kernel) = (p.n(), p.kernel());
-        let typical = noise_level(p, 1.0).1 / 0.7;
-        let flow_fit = |time: f64| plus(&identity(n), -1.0, &exponential(&kernel, time));
-        for (multiple, ratio) in [(0.0, 0.5), (0.01, 0.1), (0.5, 0.5), (2.0, 20.0)] {
-            let time = multiple / typical;
-            let flow = GradientFlow::new(time).unwrap();
-            check_prompt_side(p, &flow, &flow_fit(time), ratio);
-            let times = [time, 0.2 / typical];
-            let parts = times.map(|time| (0.5, GradientFlow::new(time).unwrap()));
-            let average = plus(&flow_fit(times[0]), 1.0, &flow_fit(times[1]));
-            let mixture = Mixture::new(parts.to_vec()).unwrap();
-            check_prompt_side(p, &mixture, &shifted(&average, 0.5, 0.0), ratio);
-        }
-        let spectrum = Spectrum::of(&kernel).unwrap();
-        let modes = range(p);
-        let everything = identity(n).iter().map(|unit| projected(&modes, unit)).collect();
-        check_prompt_side(p, &Projection::of(&spectrum), &everything, 0.5);
-        check_unique_minimum(p);
-    });
 }

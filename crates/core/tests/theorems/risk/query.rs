@@ -1,6 +1,6 @@
 //! How far steps are from the best correction at the query, and when they help there: Sec. 5.
 
-use super::{
+use super::literal::{
     assert_within, basis, bayes_to_query, compose, noise_level, plus, projected, random_basis,
     steps_to_query,
 };
@@ -11,9 +11,7 @@ use crate::support::{
 use fewstep_core::risk::{
     Benchmark, mode_weights, query_benefit, query_gap, query_posterior_variance, query_risk,
 };
-use fewstep_core::{
-    BayesFilter, Filter, GradientDescent, NoUpdate, Projection, Rng, Spectrum, StepSize,
-};
+use fewstep_core::{BayesFilter, Filter, GradientDescent, NoUpdate, Rng, Spectrum, StepSize};
 
 /// Thm. 5.2: the posterior mean is `k_xᵀ(K + λ★I)⁻¹r`, and the Bayes gap of gradient steps is
 /// the weighted squared distance between the two filters.
@@ -211,6 +209,19 @@ fn design_5_5_posterior_variance_at_the_query() {
     });
 }
 
+/// The full fit of every mode whose eigenvalue is at least this.
+struct Everything(f64);
+
+impl Filter for Everything {
+    fn response(&self, eigenvalue: f64) -> f64 {
+        f64::from(u8::from(eigenvalue >= self.0))
+    }
+
+    fn gain(&self, eigenvalue: f64) -> f64 {
+        self.response(eigenvalue) / eigenvalue.max(self.0)
+    }
+}
+
 /// Design 5.5: with hardly any noise and dependent examples, rounding in the kernel's null
 /// space is not taken for knowledge: the examples tell the query's part in their span, no more.
 #[test]
@@ -232,7 +243,7 @@ fn design_5_5_null_space_tells_nothing() {
         assert_close(left, signal * (whole - known), signal * whole, n);
         let gap = query_gap(&spectrum, &coupling, &NoUpdate, &benchmark).unwrap();
         assert_close(gap, signal * known, signal * whole, n);
-        let everything = Projection::of(&spectrum);
+        let everything = Everything(spectrum.eigenvalues()[spectrum.rank() - 1]);
         let benefit = query_benefit(&spectrum, &coupling, &everything, &benchmark).unwrap();
         assert_close(benefit.improvement, signal * known, signal * whole, n);
     }

@@ -128,11 +128,10 @@ fn when() -> Value {
 }
 
 fn how_far() -> Value {
-    let mut guarantee = object(
+    let guarantee = object(
         json!({"bound": number(), "slack": number(), "confidence": number()}),
         &["bound", "slack", "confidence"],
     );
-    guarantee["type"] = json!(["object", "null"]);
     object(
         json!({
             "rule": text(),
@@ -161,7 +160,6 @@ fn how_far() -> Value {
             "evidence",
             "evidence_fixed",
             "posterior",
-            "pac_bayes",
         ],
     )
 }

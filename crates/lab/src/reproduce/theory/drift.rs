@@ -12,12 +12,12 @@ use super::gap::STEP;
 use super::plain::{dot, norm, normals, subtract};
 use crate::digit_maps::{DIGITS, Prior};
 use crate::error::Error;
-use fewstep_core::drift::{LocalConstants, Observation, Watch};
 use fewstep_core::{Matrix, Rng, Spectrum, StepSize};
 use fewstep_engine::{
     BlockId, Descent, KernelForm, Model, Network, Steps, TokenTask, Update, apply_weights,
     choose_blocks, descend, observe,
 };
+use fewstep_theory::drift::{LocalConstants, Observation, Watch};
 
 /// The most digit-map tasks that are looked at; one in a thousand draws, and at least 2.
 const TASKS: usize = 16;

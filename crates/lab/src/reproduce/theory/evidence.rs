@@ -10,11 +10,11 @@ use super::plain::{
 };
 use crate::assessment::Mean;
 use crate::error::Error;
-use fewstep_core::pac_bayes::{
-    EvidenceFamily, PacBayes, Reference, variance_mismatch, variance_mismatch_floor,
-};
 use fewstep_core::risk::{Benchmark, prompt_gap};
 use fewstep_core::{Evidence, GradientDescent, Noise, Rng, Spectrum, StepSize, evidence_curve};
+use fewstep_theory::pac_bayes::{
+    EvidenceFamily, PacBayes, Reference, variance_mismatch, variance_mismatch_floor,
+};
 
 /// What rounding may do to a criterion, relative to its terms.
 const ROUNDING: f64 = 1e-9;

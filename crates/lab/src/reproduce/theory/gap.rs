@@ -11,10 +11,11 @@ use crate::assessment::Mean;
 use crate::digit_maps::{DIGITS, Prior, value};
 use crate::error::Error;
 use fewstep_core::risk::{
-    Benchmark, decompose, prompt_benefit, prompt_gap, prompt_risk, query_gap,
-    query_posterior_variance, query_risk,
+    Benchmark, prompt_benefit, prompt_gap, prompt_risk, query_gap, query_posterior_variance,
+    query_risk,
 };
 use fewstep_core::{Filter, GradientDescent, Rng, Spectrum, StepSize};
+use fewstep_theory::risk::decompose;
 
 /// The step size as a share of the largest that is stable, as in App. I.
 pub(super) const STEP: f64 = 0.1;

@@ -5,8 +5,10 @@ use super::findings::{FAR, Findings};
 use super::plain::{World, multiply, norm, normals, subtract};
 use crate::assessment::Mean;
 use crate::error::Error;
-use fewstep_core::risk::{Benchmark, floor, projector_gap, separation_bound};
-use fewstep_core::{Filter, JamesStein, Rng, Spectrum};
+use fewstep_core::risk::Benchmark;
+use fewstep_core::{Filter, Rng, Spectrum};
+use fewstep_theory::JamesStein;
+use fewstep_theory::risk::{floor, projector_gap, separation_bound};
 
 pub(super) fn examine(settings: &TheorySettings, found: &mut Findings) -> Result<(), Error> {
     let mut rng = settings.rng(7);

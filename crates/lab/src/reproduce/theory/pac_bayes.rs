@@ -9,8 +9,8 @@ use super::gap::STEP;
 use super::plain::World;
 use crate::error::Error;
 use fewstep_core::gibbs::{GibbsPosterior, relative_entropy};
-use fewstep_core::pac_bayes::{EvidenceFamily, PacBayes, Reference};
 use fewstep_core::{Rng, Spectrum, StepSize};
+use fewstep_theory::pac_bayes::{EvidenceFamily, PacBayes, Reference};
 
 /// Confidences that are drawn.
 const CONFIDENCES: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99];

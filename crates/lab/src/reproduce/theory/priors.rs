@@ -5,8 +5,8 @@ use super::findings::Findings;
 use super::gap::STEP;
 use super::plain::{Rows, World, dot, multiply, norm, normals, subtract};
 use crate::error::Error;
-use fewstep_core::risk::{optimal_shrinkages, shrinkage_excess, shrinkage_risk};
 use fewstep_core::{Block, Filter, GradientDescent, Matrix, Rng, Spectrum, StepSize};
+use fewstep_theory::risk::{optimal_shrinkages, shrinkage_excess, shrinkage_risk};
 
 pub(super) fn examine(settings: &TheorySettings, found: &mut Findings) -> Result<(), Error> {
     let mut rng = settings.rng(6);

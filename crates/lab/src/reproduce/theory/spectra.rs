@@ -7,13 +7,12 @@ use super::findings::Findings;
 use super::plain::random_kernel;
 use crate::assessment::Mean;
 use crate::error::Error;
-use fewstep_core::flow::{
+use fewstep_core::{BayesFilter, Filter, GradientDescent, Rng, Spectrum, StepSize};
+use fewstep_theory::GradientFlow;
+use fewstep_theory::flow::{
     concentration_bound, discretisation_bound, flow_risk, mode_time, representative_eigenvalue,
 };
-use fewstep_core::random::MarchenkoPastur;
-use fewstep_core::{
-    BayesFilter, Filter, GradientDescent, GradientFlow, Rng, Spectrum, StepSize,
-};
+use fewstep_theory::random::MarchenkoPastur;
 
 /// `τ²` and `σ²` of the random prompts.
 const SIGNAL: f64 = 1.0;

@@ -8,10 +8,10 @@ use super::plain::{
 };
 use crate::assessment::Mean;
 use crate::error::Error;
-use fewstep_core::design::{
+use fewstep_core::{Block, Geometry, Rng, Spectrum, subspace};
+use fewstep_theory::design::{
     GlobalInformation, LinearGaussian, PlugIn, Prior, QueryInformation, QueryMetric,
 };
-use fewstep_core::{Block, Geometry, Rng, Spectrum, subspace};
 
 const EXAMPLES: usize = 8;
 const WEIGHTS: usize = 12;

@@ -1,0 +1,49 @@
+//! Claims that hold for every prompt, on prompts that nobody chose by hand.
+//!
+//! Horizons from 0 to 10⁶; the kernels are those of the core's tests.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
+
+#[path = "../../core/tests/cases/mod.rs"]
+mod cases;
+
+use cases::{assert_shrinks, cases, config};
+use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
+use fewstep_theory::{GradientFlow, Projection};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Fits stay between nothing and everything, and lie within the length of the residuals.
+    #[test]
+    fn filters_shrink(
+        case in cases(),
+        horizon in prop_oneof![Just(0_u32), 1..100_u32, Just(1_000_000)],
+        fraction in 0.001..0.999_f64,
+    ) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let step = StepSize::fraction(fraction, &spectrum).unwrap();
+        let time = step.get() * f64::from(horizon);
+        let filters: [&dyn Filter; 2] =
+            [&GradientFlow::new(time).unwrap(), &Projection::of(&spectrum)];
+        for filter in filters {
+            assert_shrinks(filter, &case, &spectrum)?;
+        }
+    }
+
+    /// A million steps at half the limit leave nothing of modes that are not tiny.
+    #[test]
+    fn many_steps_reach_the_projection(case in cases()) {
+        let spectrum = Spectrum::of(&case.kernel).unwrap();
+        let step = StepSize::fraction(0.5, &spectrum).unwrap();
+        let filter = GradientDescent { step, horizon: 1_000_000 };
+        let projection = Projection::of(&spectrum);
+        for &eigenvalue in spectrum.eigenvalues() {
+            if eigenvalue > 1e-4 * spectrum.largest() {
+                let apart = filter.response(eigenvalue) - projection.response(eigenvalue);
+                prop_assert!(apart.abs() <= 4.0 * f64::EPSILON);
+            }
+        }
+    }
+}

@@ -22,7 +22,6 @@ pub(crate) mod findings;
 mod heads;
 mod horizons;
 mod html;
-mod left_out_steps;
 mod markdown;
 pub mod measure;
 mod methods;

@@ -3,7 +3,7 @@
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
 use super::record::{Both, Choice, Further, Horizons, Method, Path, SeenBlock, Trace, single};
-use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel, Role};
+use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
 use super::ways::{take, ways};
 use crate::error::Error;
 use fewstep_core::{
@@ -189,17 +189,17 @@ impl Bench {
     /// # Examples
     ///
     /// ```
-    /// use fewstep_lab::reproduce::{Choices, Role, digit_shift, measure::Bench};
+    /// use fewstep_lab::reproduce::{Choices, digit_shift, measure::Bench};
     ///
     /// let choices = Choices { longest: 2, ..Choices::default() };
     /// let bench = Bench::new(&fewstep::builtin()?, &choices, 0.1)?;
-    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task, &[], &Role::Test)?;
+    /// let trace = bench.trace(&digit_shift::draw(0, 0, "\n").task, &[])?;
     /// assert_eq!((trace.steps.len(), trace.examples.len(), trace.blocks.len()), (3, 3, 48));
     /// assert_eq!(trace.geometry()?.residuals(), trace.residuals);
     /// # Ok::<(), fewstep_lab::Error>(())
     /// ```
-    pub fn trace(&self, task: &Task, further: &[Query], role: &Role) -> Result<Trace, Error> {
-        let ways = ways(self.model.config(), *role == Role::Test);
+    pub fn trace(&self, task: &Task, further: &[Query]) -> Result<Trace, Error> {
+        let ways = ways(self.model.config());
         let (prepared, seen) = self.observe(task)?;
         let again = self.ask_again(task, further, &prepared)?;
         let longest = HorizonRule::Fixed(self.choices.longest);
@@ -527,9 +527,7 @@ mod tests {
         let drawn = Family::ShiftClean.draw(place, 3, "\n", None).unwrap();
         for linear_only in [false, true] {
             let bench = bench(&Choices { longest: 4, linear_only, ..Choices::default() });
-            let trace = |task: &Task, further: &[Query]| {
-                bench.trace(task, further, &Role::Development).unwrap()
-            };
+            let trace = |task: &Task, further: &[Query]| bench.trace(task, further).unwrap();
             let (all, alone) = (trace(&drawn.task, &drawn.further), trace(&drawn.task, &[]));
             let mut own = all.clone();
             own.further.clear();
@@ -576,7 +574,7 @@ mod tests {
     fn a_further_query_has_a_known_answer() {
         let bench = bench(&Choices { longest: 1, ..Choices::default() });
         let query = Query { x: "3".to_owned(), y: None };
-        let refused = bench.trace(&draw(0, 0, "\n").task, &[query], &Role::Test).unwrap_err();
+        let refused = bench.trace(&draw(0, 0, "\n").task, &[query]).unwrap_err();
         let expected = fewstep_engine::Error::UnknownLabel {
             task: "digit-shift-0-0".to_owned(),
             place: Place::Query,

@@ -21,7 +21,7 @@ use super::statistics::Paired;
 use super::ways::USUAL;
 use crate::assessment::Mean;
 use crate::error::Error;
-use candidates::{FINALISTS, Rule, TRIED};
+use candidates::{FINALISTS, Rule, SHOWN};
 use case::Case;
 use compare::{Errors, Field, Judged};
 use fewstep::Dynamics;
@@ -32,7 +32,7 @@ type ByFamily = Vec<(Family, Vec<Case>)>;
 /// The part of a report about rules: one per split that there are tasks of.
 pub(crate) fn sections(parts: &[(&Part, Vec<Record>)]) -> Result<Vec<Section>, Error> {
     let mut sections = vec![];
-    for (role, rules) in [(Role::Development, &TRIED[..]), (Role::Test, &FINALISTS[..])] {
+    for (role, rules) in [(Role::Development, &SHOWN[..]), (Role::Test, &FINALISTS[..])] {
         let cases = by_family(parts, &role)?;
         if !cases.is_empty() {
             sections.push(section(&role, &cases, rules)?);

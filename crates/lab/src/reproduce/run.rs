@@ -229,7 +229,7 @@ impl Worker {
         let separator = &self.part.choices.separator;
         let queries = self.part.choices.queries;
         let drawn = family.draw(place, queries, separator, self.sentences.as_deref())?;
-        let trace = Some(self.bench.trace(&drawn.task, &drawn.further, &self.part.role)?);
+        let trace = Some(self.bench.trace(&drawn.task, &drawn.further)?);
         let Drawn { target, regime, shift, bayes, .. } = drawn;
         Ok(Record { task, regime, shift, target, bayes, path: None, heads: vec![], trace })
     }

@@ -5,12 +5,10 @@
 //! gone one by one. What was seen of the chosen block is kept, so that error bars and gates can be
 //! judged afterwards without the model.
 
-use super::left_out_steps::decide_again;
 use super::record::{SeenBlock, single};
 use crate::error::Error;
 use fewstep::{Dynamics, Way};
-use fewstep_core::leave_one_out::Averaging;
-use fewstep_core::{Decision, Filter, HorizonRule, Rules, Selection, Update, decide};
+use fewstep_core::{Decision, Filter, Rules, Selection, Update, decide};
 use fewstep_engine::{Config, Model, Observation, Prepared, Task, choose_blocks};
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +17,6 @@ pub(crate) const USUAL: &str = "MLPs by depth";
 
 /// The usual decision, carried out in the model.
 const IN_THE_MODEL: &str = "MLPs by depth, in the model";
-
-/// The same with left-out errors by steps in the model.
-const BY_STEPS: &str = "MLPs by depth, left-out errors by steps";
 
 /// A decision as a user would ask for it, and how it is called in tables.
 pub(crate) type Named = (&'static str, Way);
@@ -88,66 +83,19 @@ impl Taken {
     }
 }
 
-/// Those that are tried while decisions are developed, or the fewer ones that are judged on test
-/// tasks: the [usual way](Way::usual), the same in the model, and variations.
-pub(crate) fn ways(config: &Config, test: bool) -> Vec<Named> {
-    let usual = Way::usual(config);
-    let with = |rules| Way { rules, ..usual.clone() };
+/// Those that are compared: the [usual way](Way::usual), the same in the model,
+/// [the paper's](Way::paper), and the usual rules with its blocks, which tells rules and blocks apart.
+pub(crate) fn ways(config: &Config) -> Vec<Named> {
+    let (usual, paper) = (Way::usual(config), Way::paper(config));
     let in_the_model = Way { dynamics: Dynamics::Steps, ..usual.clone() };
-    let mut ways = vec![(USUAL, usual.clone()), (IN_THE_MODEL, in_the_model.clone())];
-    if test {
-        return ways;
-    }
-    let one = Rules { select: Selection::LeaveOneOut, budget: Some(1), ..usual.rules.clone() };
-    let careful = Rules {
-        horizon: HorizonRule::LeaveOneOutAverage,
-        select: Selection::LeaveOneOut,
-        budget: Some(1),
-        step_scale: 0.3,
-        ..Rules::default()
-    };
-    let all_careful = Rules { select: Selection::All, budget: None, ..careful.clone() };
-    let all = Rules { select: Selection::All, ..usual.rules.clone() };
-    let plain = Rules { leave_one_out: Averaging::Plain, ..usual.rules.clone() };
-    let hard = Rules { horizon: HorizonRule::LeaveOneOut, ..usual.rules.clone() };
-    ways.extend([
-        ("one MLP, careful average", with(careful)),
-        ("all MLPs, careful average", with(all_careful)),
-        ("all MLPs", with(all)),
-        ("MLPs by depth, plain mean", with(plain)),
-        ("MLPs by depth, one number of steps", with(hard)),
-        ("one MLP", with(one)),
-        (BY_STEPS, in_the_model),
-    ]);
-    ways.extend(elsewhere(config));
-    ways
-}
-
-/// The usual rules for other blocks: of other layers, of other kinds, and chosen for each prompt.
-fn elsewhere(config: &Config) -> Vec<Named> {
-    let half = config.layers.div_ceil(2);
-    let mut usual = Way::usual(config);
-    usual.rules.select = Selection::All;
-    let of = |blocks: String| Way { blocks, ..usual.clone() };
-    let heads = of(format!("value@last{half}"));
-    let greedy = Rules { select: Selection::LeaveOneOut, ..usual.rules.clone() };
-    let mut ways = vec![
-        ("MLPs of the last layer", of("mlp-up@last1".to_owned())),
-        ("MLPs of the last two layers", of(format!("mlp-up@last{}", config.layers.min(2)))),
-        ("MLPs of all layers", of("mlp-up@all".to_owned())),
-        ("all value heads", heads.clone()),
-        ("value heads by left-out errors", Way { rules: greedy, ..heads }),
-    ];
-    let kinds = [
-        ("all output heads", "output"),
-        ("all query heads", "query"),
-        ("all key heads", "key"),
-        ("second MLP matrices", "mlp-down"),
-        ("norms", "norm"),
-        ("low-rank updates of values", "lora-value"),
-    ];
-    ways.extend(kinds.map(|(name, kind)| (name, of(format!("{kind}@last{half}")))));
-    ways
+    let rules = Rules { select: Selection::All, ..usual.rules.clone() };
+    let elsewhere = Way { blocks: paper.blocks.clone(), rules, ..usual.clone() };
+    vec![
+        (USUAL, usual),
+        (IN_THE_MODEL, in_the_model),
+        ("the paper's, in the model", paper),
+        ("the paper's blocks by the usual rules", elsewhere),
+    ]
 }
 
 /// Goes these ways; if it is not `real`, by the linear picture alone, and those not that are gone in
@@ -173,10 +121,7 @@ pub(crate) fn take(
             if steps && !real {
                 continue;
             }
-            let mut decision = decide(&seen.geometry, &way.rules)?;
-            if *name == BY_STEPS {
-                decision = decide_again(model, task, (&blocks, seen), way, decision)?;
-            }
+            let decision = decide(&seen.geometry, &way.rules)?;
             let by_model =
                 if steps { Some(carry_out(&prepared, &decision, &queries)?) } else { None };
             // The task's own query is the first.
@@ -287,13 +232,15 @@ mod tests {
     use super::super::digit_shift::draw;
     use super::*;
     use fewstep::{Action, Session};
+    use fewstep_core::HorizonRule;
+    use fewstep_core::leave_one_out::Averaging;
 
     /// Every way is what the tool does when it is asked for it.
     #[test]
     fn ways_are_those_of_the_tool() {
         let model = fewstep::builtin().unwrap();
         let task = draw(0, 20, "\n").task;
-        let ways = ways(model.config(), false);
+        let ways = ways(model.config());
         let take = |real| take(&model, (&task, &[]), &ways, real).unwrap();
         let taken = take(true);
         assert_eq!(ways.len(), taken.len());
@@ -303,9 +250,7 @@ mod tests {
         let linear = linear.map(|(_, taken)| Taken { prediction: None, ..taken.clone() });
         assert_eq!(take(false), linear.collect::<Vec<_>>());
 
-        // Errors by real steps are no choice of the tool.
-        let choices = ways.iter().zip(&taken).filter(|((name, _), _)| *name != BY_STEPS);
-        for ((_, way), taken) in choices {
+        for ((_, way), taken) in ways.iter().zip(&taken) {
             let session = Session::new(model.clone(), Action::Act).unwrap();
             let answer = session.with_way(way.clone()).unwrap().answer(&task).unwrap();
             let said = answer.report.prediction;
@@ -318,22 +263,14 @@ mod tests {
         let mut different: Vec<u64> = predictions.collect();
         different.sort_unstable();
         different.dedup();
-        // A depth is that of one, two or three layers, which are ways, too.
-        assert_eq!(different.len(), ways.len() - 1, "{taken:?}");
-    }
-
-    /// What is judged on test tasks was tried before.
-    #[test]
-    fn test_tasks_see_fewer_ways() {
-        let config = fewstep::builtin().unwrap().config().clone();
-        assert_eq!(ways(&config, true), ways(&config, false)[..2]);
+        assert_eq!(different.len(), ways.len(), "{taken:?}");
     }
 
     /// One decision serves all queries on a prompt because none of them looks at the query.
     #[test]
     fn no_way_looks_at_the_query() {
         let config = fewstep::builtin().unwrap().config().clone();
-        for (name, way) in ways(&config, false) {
+        for (name, way) in ways(&config) {
             assert!(!way.looks_at_query(), "{name}");
         }
         let with = |rules| Way { rules, ..Way::usual(&config) };

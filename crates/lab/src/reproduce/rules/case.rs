@@ -10,7 +10,7 @@ use fewstep::{Dynamics, usual_rules};
 use fewstep_core::leave_one_out::LeaveOneOut;
 use fewstep_core::signal::SignalFit;
 use fewstep_core::{
-    Block, Evidence, Geometry, Matrix, Noise, Rules, Selection, Spectrum, StepSize, decide,
+    Block, Evidence, Geometry, Noise, Rules, Selection, Spectrum, StepSize, decide,
 };
 use fewstep_engine::{LinearPath, Steps};
 
@@ -246,25 +246,6 @@ impl Seen {
             geometry,
         }))
     }
-
-    /// How many examples there are.
-    pub(crate) fn examples(&self) -> usize {
-        self.geometry.residuals().len()
-    }
-
-    /// Squared errors at each example, left out, of an average over the numbers of steps.
-    pub(crate) fn left_out_errors(&self, weights: &[f64]) -> Vec<f64> {
-        let errors: &Matrix = self.left_out.errors();
-        let mut found = vec![0.0; self.examples()];
-        for (horizon, weight) in
-            weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0)
-        {
-            for (found, error) in found.iter_mut().zip(errors.row(horizon)) {
-                *found += weight * error;
-            }
-        }
-        found.into_iter().map(|error| error * error).collect()
-    }
 }
 
 #[cfg(test)]
@@ -379,14 +360,6 @@ pub(crate) mod tests {
         let (errors, half) =
             (case.errors(Dynamics::Steps), case.error(&[0.5, 0.0, 0.5], Dynamics::Steps));
         assert!((errors[2] - 0.01).abs() < 1e-12 && (half - 0.04).abs() < 1e-12);
-        // Of an average, left-out errors are averaged before they are squared.
-        let (none, two) =
-            (seen.left_out.errors().row(0).to_vec(), seen.left_out.errors().row(2).to_vec());
-        for (found, (a, b)) in
-            seen.left_out_errors(&[0.5, 0.0, 0.5]).iter().zip(none.iter().zip(two))
-        {
-            assert!((found - ((a + b) / 2.0).powi(2)).abs() < 1e-12);
-        }
     }
 
     #[test]

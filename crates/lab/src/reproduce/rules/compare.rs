@@ -5,13 +5,13 @@
 //! reach; it makes families with large and small errors comparable.
 
 use super::super::statistics::Paired;
-use super::candidates::{Past, Rule};
+use super::candidates::Rule;
 use super::case::Case;
 use crate::error::Error;
 use fewstep::Dynamics;
 
 /// The paper's rule: the best evidence up to thirty steps.
-const PAPER: Rule = Rule::Evidence(30);
+const PAPER: Rule = Rule::Evidence;
 
 /// Squared errors of every single query, prompt by prompt.
 pub(crate) type Errors = Vec<Vec<f64>>;
@@ -109,24 +109,12 @@ impl<'a> Field<'a> {
 
     /// Squared errors of a rule, query by query.
     pub(crate) fn errors(&self, rule: Rule) -> Result<Errors, Error> {
-        let mut past = Past::default();
-        let mut errors = Vec::with_capacity(self.prompts.len());
-        for (prompt, alone) in self.prompts.iter().zip(&self.alone) {
-            // Every query comes after the same prompts, and the prompt counts once.
-            let before = past.clone();
-            let mut found = Vec::with_capacity(prompt.len());
-            for (case, &untouched) in prompt.iter().zip(alone) {
-                let Some(seen) = &case.seen else {
-                    found.push(untouched);
-                    continue;
-                };
-                past.clone_from(&before);
-                let weights = rule.weights_after(&mut past, seen)?;
-                found.push(case.error(&weights, self.dynamics));
-            }
-            errors.push(found);
-        }
-        Ok(errors)
+        let error = |(case, &untouched): (&&Case, &f64)| match &case.seen {
+            Some(seen) => Ok(case.error(&rule.weights(seen)?, self.dynamics)),
+            None => Ok(untouched),
+        };
+        let prompts = self.prompts.iter().zip(&self.alone);
+        prompts.map(|(prompt, alone)| prompt.iter().zip(alone).map(error).collect()).collect()
     }
 
     /// The share of the oracle's gain that errors like these are.
@@ -292,17 +280,5 @@ mod tests {
         // Of single predictions one is worse, though its prompt is better in the mean.
         let far = vec![vec![0.16, 0.0], vec![0.01]];
         assert!(close(&[field.judge(&far, 0).hurt], &[1.0 / 3.0]));
-    }
-
-    /// A prompt with two queries weighs in on those after it as one with a single query does.
-    #[test]
-    fn a_prompt_counts_once_among_those_before() {
-        let mut cases = two_cases("straight", [0.2, 0.8], [0.1, 0.2]);
-        cases.push(case(0.4, 0.1, 4));
-        let field = Field::new(&cases, Dynamics::Steps).unwrap();
-        let found = field.errors(Rule::Pooled).unwrap();
-        let alone = [case(0.2, 0.1, 4), case(0.4, 0.1, 4)];
-        let alone = Field::new(&alone, Dynamics::Steps).unwrap().errors(Rule::Pooled).unwrap();
-        assert_eq!([&found[0][..1], &found[1][..]], [&alone[0][..], &alone[1][..]]);
     }
 }

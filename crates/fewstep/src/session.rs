@@ -195,7 +195,7 @@ impl Session {
         report.which.heads = heads(self.model.config(), &self.blocks);
         if (self.action, self.dynamics) == (Action::Act, Dynamics::Linear) {
             let linear = report.prediction.linear;
-            report.prediction.adapted = linear.map(|found| task.cut(found));
+            report.prediction.adapted = linear.map(|found| task.clamp_to_labels(found));
         }
         let update = outcome.and_then(|outcome| outcome.update).or(kept);
         Ok(Answer { report, update })
@@ -295,7 +295,8 @@ impl Session {
         let (layout, labels) = self.query_of(task)?;
         let found = predict_linear(self.model.network(), layout, &labels, update)?;
         let (icl, linear) = (found.prediction, found.prediction + found.change);
-        let mut report = self.applied(task, update, (icl, task.cut(linear)), found.passes);
+        let mut report =
+            self.applied(task, update, (icl, task.clamp_to_labels(linear)), found.passes);
         report.prediction.linear = Some(linear);
         Ok(report)
     }

@@ -223,7 +223,7 @@ fn load(place: &Place) -> Result<Model, Error> {
             bar.finish();
         }
     })?;
-    Ok(if place.expand { model.expanded() } else { model })
+    Ok(if place.expand { model.dequantised() } else { model })
 }
 
 /// A model's name without the place where it happens to lie.

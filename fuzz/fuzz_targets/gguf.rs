@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(model) => {
             let model = model.with_memory_limit(MEMORY_LIMIT);
             answer(&model, &TASK);
-            answer(&model.expanded(), &TASK);
+            answer(&model.dequantised(), &TASK);
         }
         Err(refused) => assert_refusal(&refused),
     }

@@ -8,7 +8,7 @@
 use crate::block_kind::BlockKind;
 use crate::error::Error;
 use crate::files;
-use crate::matrix::Order;
+use crate::matrix::WeightOrder;
 use crate::ops::NormKind;
 use crate::rotary::Rotary;
 use serde::Deserialize;
@@ -86,7 +86,7 @@ pub struct Config {
 
 /// The setting that says which family a configuration belongs to.
 #[derive(Deserialize)]
-struct Kind {
+struct ModelType {
     #[serde(default)]
     model_type: Value,
 }
@@ -138,7 +138,7 @@ impl Config {
     }
 
     fn parse(file: &Path, json: &[u8]) -> Result<Self, Error> {
-        let found = files::parse::<Kind>(file, json)?.model_type;
+        let found = files::parse::<ModelType>(file, json)?.model_type;
         let config = match found.as_str() {
             Some("gpt2") => gpt2::parse(file, json)?,
             Some("llama" | "mistral" | "qwen2") => llama::parse(file, json)?,
@@ -339,10 +339,10 @@ impl Config {
     }
 
     /// The order of the numbers of a matrix in files and in memory.
-    pub(crate) fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> WeightOrder {
         match self.family {
-            Family::Gpt2 => Order::InputsFirst,
-            Family::Llama(_) => Order::OutputsFirst,
+            Family::Gpt2 => WeightOrder::InputsFirst,
+            Family::Llama(_) => WeightOrder::OutputsFirst,
         }
     }
 

@@ -356,8 +356,8 @@ pub enum Error {
         /// What is accepted, in words.
         allowed: &'static str,
     },
-    /// A tensor is packed in a way that is not read.
-    #[error("{}: tensor {tensor:?} is packed as {found}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, \
+    /// A tensor has an encoding that is not read.
+    #[error("{}: tensor {tensor:?} is encoded as {found}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, \
          Q8_0 and Q2_K to Q6_K are read: quantise the model to one of them", file.display())]
     TensorEncoding {
         /// The file.

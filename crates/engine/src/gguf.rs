@@ -1,4 +1,4 @@
-//! Models in one GGUF file: metadata, tokenizer and packed weights, memory-mapped.
+//! Models in one GGUF file: metadata, tokenizer and quantised weights, memory-mapped.
 //!
 //! In: a file, or its bytes. Out: [`Gguf`], which shows the file as the Hugging Face checkpoint
 //! that it was made from: the text of a `config.json`, a [`Tokenizer`], and tensors under the
@@ -29,13 +29,13 @@ const ROTARY_FACTORS: &str = "rope_freqs.weight";
 
 /// The architectures that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum Architecture {
     Llama,
     Qwen2,
     Gpt2,
 }
 
-impl Family {
+impl Architecture {
     /// Its name in a file, with which the names of its metadata start.
     fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Family {
 pub struct Gguf {
     store: Arc<Store>,
     metadata: Metadata,
-    family: Family,
+    architecture: Architecture,
     /// By the names of a checkpoint.
     tensors: BTreeMap<String, Placed>,
     rotary_factors: Option<Tensor>,
@@ -125,27 +125,29 @@ impl Gguf {
     fn read(file: &Path, store: Store) -> Result<Self, Error> {
         let Header { metadata, mut tensors } = Header::read(file, store.as_slice())?;
         let bytes = store.as_slice();
-        let family = config::family(&metadata, bytes)?;
-        let sizes = config::Sizes::read(&metadata, bytes, family)?;
-        let rotary_factors = match family {
-            Family::Llama => tensors.remove(ROTARY_FACTORS),
-            Family::Qwen2 | Family::Gpt2 => None,
+        let architecture = config::architecture(&metadata, bytes)?;
+        let sizes = config::Sizes::read(&metadata, bytes, architecture)?;
+        let rotary_factors = match architecture {
+            Architecture::Llama => tensors.remove(ROTARY_FACTORS),
+            Architecture::Qwen2 | Architecture::Gpt2 => None,
         };
         let mut placed = BTreeMap::new();
         for (own, tensor) in tensors {
-            let Some(target) = target(family, sizes.layers, &own) else {
+            let Some(target) = target(architecture, sizes.layers, &own) else {
                 return Err(Error::UnknownTensor { file: file.to_path_buf(), tensor: own });
             };
             let order = match target.rows {
                 Rows::Plain => RowOrder::Plain,
-                Rows::Query => interleaved(&metadata, family, sizes.heads, &tensor)?,
-                Rows::Key => interleaved(&metadata, family, sizes.key_value_heads, &tensor)?,
+                Rows::Query => interleaved(&metadata, architecture, sizes.heads, &tensor)?,
+                Rows::Key => {
+                    interleaved(&metadata, architecture, sizes.key_value_heads, &tensor)?
+                }
             };
             let transposed = target.transposed;
             placed.insert(target.name, Placed { tensor, order, transposed });
         }
         let store = Arc::new(store);
-        Ok(Self { store, metadata, family, tensors: placed, rotary_factors })
+        Ok(Self { store, metadata, architecture, tensors: placed, rotary_factors })
     }
 
     /// The text of a `config.json` that describes the model, for [`Config::from_json`].
@@ -190,7 +192,7 @@ impl Gguf {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn tokenizer(&self, config: &Config) -> Result<Tokenizer, Error> {
-        let json = tokenizer::json(&self.metadata, self.store.as_slice(), self.family)?;
+        let json = tokenizer::json(&self.metadata, self.store.as_slice(), self.architecture)?;
         Tokenizer::parse_whole(self.metadata.file(), json, config)
     }
 
@@ -237,18 +239,18 @@ impl Gguf {
         let columns = placed.tensor.shape.last().copied().unwrap_or(1);
         let rows = placed.tensor.shape.iter().product::<usize>() / columns;
         if placed.tensor.shape.len() > 1 {
-            let matrix = self.packed(name, placed, [rows, columns], placed.order)?;
+            let matrix = self.quantised(name, placed, [rows, columns], placed.order)?;
             return Ok(match placed.transposed {
-                true => matrix.expand_transposed(),
-                false => matrix.expand(),
+                true => matrix.dequantise_transposed(),
+                false => matrix.dequantise(),
             });
         }
         // The entries of a bias are ordered as the rows of its matrix are.
-        let stored = self.packed(name, placed, [1, columns], RowOrder::Plain)?.expand();
+        let stored = self.quantised(name, placed, [1, columns], RowOrder::Plain)?.dequantise();
         Ok((0..columns).map(|index| stored[placed.order.place(index)]).collect())
     }
 
-    /// A tensor as a packed matrix: rows are the layer's outputs, columns its inputs, also where
+    /// A tensor as a quantised matrix: rows are the layer's outputs, columns its inputs, also where
     /// a checkpoint keeps them the other way round.
     ///
     /// # Errors
@@ -270,10 +272,10 @@ impl Gguf {
         if placed.tensor.shape != expected {
             return Err(self.wrong_shape(name, placed.tensor.shape.clone(), expected.to_vec()));
         }
-        self.packed(name, placed, expected, placed.order)
+        self.quantised(name, placed, expected, placed.order)
     }
 
-    fn packed(
+    fn quantised(
         &self,
         name: &str,
         Placed { tensor, .. }: &Placed,
@@ -312,7 +314,7 @@ impl Gguf {
 /// The order of rows that are stored as rotary pairs, if `heads` heads can share them.
 fn interleaved(
     metadata: &Metadata,
-    family: Family,
+    architecture: Architecture,
     heads: u64,
     tensor: &Tensor,
 ) -> Result<RowOrder, Error> {
@@ -323,7 +325,7 @@ fn interleaved(
             Ok(RowOrder::Interleaved { head_width })
         }
         _ => {
-            let key = format!("{}.attention.head_count", family.name());
+            let key = format!("{}.attention.head_count", architecture.name());
             let found = format!("{heads} heads for {rows} rows");
             Err(metadata.refused(&key, found, "a number of heads with an even width each"))
         }

@@ -1,9 +1,9 @@
 //! A matrix of weights as it is stored, behind the two products that passes take with it.
 //!
-//! In: numbers in the order of their file, or still packed. Out: products with the matrix and with
+//! In: numbers in the order of their file, or still quantised. Out: products with the matrix and with
 //! its transpose, and copies with an update in them. Nothing outside notices the storage.
 //!
-//! Packed numbers are unpacked a few outputs at a time on their way into a product and forgotten
+//! Quantised weights are dequantised a few outputs at a time on their way into a product and forgotten
 //! after it. Numbers that come as `[out, in]` are in memory once: a product through a transposed view is as
 //! fast from about a hundred rows on. Those that come as `[in, out]` are transposed when a backward
 //! pass first asks, because products of small matrices through a view differ in their last bits.
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 /// The order of the numbers of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum WeightOrder {
     /// `[in, out]`, row by row.
     InputsFirst,
     /// `[out, in]`, row by row.
@@ -37,16 +37,16 @@ impl Submatrix {
     }
 }
 
-/// How many numbers of a packed matrix are unpacked at once, if a row is not longer: enough for a
+/// How many numbers of a quantised matrix are dequantised at once, if a row is not longer: enough for a
 /// product to run at full rate, few enough to stay close to the processor.
-pub(crate) const UNPACKED: usize = 1 << 18;
+pub(crate) const DEQUANTISED_AT_ONCE: usize = 1 << 18;
 
 /// The numbers of a matrix.
 #[derive(Clone, Debug)]
 enum Storage<R> {
     Plain(Vec<R>),
-    /// `[out, in]`; in a box, since overlays have room for every matrix and none is packed.
-    Packed(Box<QuantisedMatrix>),
+    /// `[out, in]`; in a box, since overlays have room for every matrix and none is quantised.
+    Quantised(Box<QuantisedMatrix>),
 }
 
 /// A matrix with so many inputs and outputs.
@@ -55,53 +55,65 @@ pub(crate) struct Matrix<R> {
     storage: Storage<R>,
     inputs: usize,
     outputs: usize,
-    order: Order,
+    order: WeightOrder,
     /// `[out, in]` of a matrix that is `[in, out]`, once it was asked for; a copy has none.
     transposed: Option<OnceLock<Vec<R>>>,
 }
 
 impl<R: Real> Matrix<R> {
-    pub(crate) fn new(values: Vec<R>, inputs: usize, outputs: usize, order: Order) -> Self {
+    pub(crate) fn new(
+        values: Vec<R>,
+        inputs: usize,
+        outputs: usize,
+        order: WeightOrder,
+    ) -> Self {
         assert_eq!(values.len(), inputs * outputs, "a matrix has all its numbers");
-        let transposed = (order == Order::InputsFirst).then(OnceLock::new);
+        let transposed = (order == WeightOrder::InputsFirst).then(OnceLock::new);
         Self { storage: Storage::Plain(values), inputs, outputs, order, transposed }
     }
 
-    /// A matrix that stays packed.
-    pub(crate) fn packed(matrix: QuantisedMatrix) -> Self {
+    /// A matrix that stays quantised.
+    pub(crate) fn quantised(matrix: QuantisedMatrix) -> Self {
         let (inputs, outputs) = (matrix.columns(), matrix.rows());
-        let (storage, order) = (Storage::Packed(Box::new(matrix)), Order::OutputsFirst);
+        let (storage, order) =
+            (Storage::Quantised(Box::new(matrix)), WeightOrder::OutputsFirst);
         Self { storage, inputs, outputs, order, transposed: None }
     }
 
-    /// Whether its numbers are packed.
-    pub(crate) fn is_packed(&self) -> bool {
-        matches!(self.storage, Storage::Packed(_))
+    /// Whether its numbers are quantised.
+    pub(crate) fn is_quantised(&self) -> bool {
+        matches!(self.storage, Storage::Quantised(_))
     }
 
     /// All numbers, in an order that plain numbers must already have.
-    pub(crate) fn numbers(&self, order: Order) -> Vec<R> {
+    pub(crate) fn numbers(&self, order: WeightOrder) -> Vec<R> {
         match (&self.storage, order) {
             (Storage::Plain(values), _) => {
                 assert_eq!(order, self.order, "plain numbers are asked for as they are");
                 values.clone()
             }
-            (Storage::Packed(packed), Order::OutputsFirst) => R::of_weights(packed.expand()),
-            (Storage::Packed(packed), Order::InputsFirst) => {
-                R::of_weights(packed.expand_transposed())
+            (Storage::Quantised(quantised), WeightOrder::OutputsFirst) => {
+                R::of_weights(quantised.dequantise())
+            }
+            (Storage::Quantised(quantised), WeightOrder::InputsFirst) => {
+                R::of_weights(quantised.dequantise_transposed())
             }
         }
     }
 
     /// The weights of one output, `[in]`, of a matrix whose outputs come first.
     pub(crate) fn write_output(&self, output: usize, target: &mut [R]) {
-        assert_eq!(self.order, Order::OutputsFirst, "an output's weights lie side by side");
+        assert_eq!(
+            self.order,
+            WeightOrder::OutputsFirst,
+            "an output's weights lie side by side"
+        );
         match &self.storage {
             Storage::Plain(values) => {
                 target.copy_from_slice(&values[output * self.inputs..][..self.inputs]);
             }
-            Storage::Packed(packed) => {
-                target.copy_from_slice(&unpack(packed, output..output + 1));
+            Storage::Quantised(quantised) => {
+                target.copy_from_slice(&dequantised(quantised, output..output + 1));
             }
         }
     }
@@ -109,13 +121,13 @@ impl<R: Real> Matrix<R> {
     /// Calls `visit` with some outputs at a time and their weights `[outputs, in]`, in order.
     fn for_outputs(
         &self,
-        packed: &QuantisedMatrix,
+        quantised: &QuantisedMatrix,
         mut visit: impl FnMut(Range<usize>, View<'_, R>),
     ) {
-        let step = (UNPACKED / self.inputs).max(1);
+        let step = (DEQUANTISED_AT_ONCE / self.inputs).max(1);
         for first in (0..self.outputs).step_by(step) {
             let part = first..self.outputs.min(first + step);
-            let numbers = unpack(packed, part.clone());
+            let numbers = dequantised(quantised, part.clone());
             visit(part.clone(), View::new(&numbers, part.len(), self.inputs));
         }
     }
@@ -129,7 +141,7 @@ impl<R: Real> Matrix<R> {
                 let target = ViewMut::new(target, count, self.outputs);
                 product(write, target, input, self.plain(values), R::ONE);
             }
-            Storage::Packed(packed) => self.for_outputs(packed, |outputs, weights| {
+            Storage::Quantised(quantised) => self.for_outputs(quantised, |outputs, weights| {
                 let target = ViewMut::new(target, count, self.outputs).columns(outputs);
                 product(write, target, input, weights.transposed(), R::ONE);
             }),
@@ -163,8 +175,8 @@ impl<R: Real> Matrix<R> {
             Storage::Plain(values) => {
                 product(write, target, input, self.plain(values).columns(outputs), R::ONE);
             }
-            Storage::Packed(packed) => {
-                let weights = unpack(packed, outputs.clone());
+            Storage::Quantised(quantised) => {
+                let weights = dequantised(quantised, outputs.clone());
                 let weights = View::new(&weights, outputs.len(), self.inputs);
                 product(write, target, input, weights.transposed(), R::ONE);
             }
@@ -178,13 +190,13 @@ impl<R: Real> Matrix<R> {
         input: View<'_, R>,
         target: ViewMut<'_, R>,
     ) {
-        let unpacked;
+        let numbers;
         // Not through a transpose, which copies do not have: their bits should be the same.
         let weights = match &self.storage {
             Storage::Plain(values) => self.plain(values).columns(outputs).transposed(),
-            Storage::Packed(packed) => {
-                unpacked = unpack(packed, outputs.clone());
-                View::new(&unpacked, outputs.len(), self.inputs)
+            Storage::Quantised(quantised) => {
+                numbers = dequantised(quantised, outputs.clone());
+                View::new(&numbers, outputs.len(), self.inputs)
             }
         };
         product(Write::Over, target, input, weights, R::ONE);
@@ -205,7 +217,7 @@ impl<R: Real> Matrix<R> {
                 let part = self.plain(values).rows(rows).transposed();
                 product(write, target, input, part, R::ONE);
             }
-            Storage::Packed(packed) => self.for_outputs(packed, |outputs, weights| {
+            Storage::Quantised(quantised) => self.for_outputs(quantised, |outputs, weights| {
                 let write = if outputs.start == 0 { write } else { Write::Add };
                 let target = ViewMut::new(target, count, rows.len());
                 let weights = weights.columns(rows.clone());
@@ -217,12 +229,14 @@ impl<R: Real> Matrix<R> {
     /// `[in, out]`, whatever the order.
     fn plain<'a>(&self, values: &'a [R]) -> View<'a, R> {
         match self.order {
-            Order::InputsFirst => View::new(values, self.inputs, self.outputs),
-            Order::OutputsFirst => View::new(values, self.outputs, self.inputs).transposed(),
+            WeightOrder::InputsFirst => View::new(values, self.inputs, self.outputs),
+            WeightOrder::OutputsFirst => {
+                View::new(values, self.outputs, self.inputs).transposed()
+            }
         }
     }
 
-    /// A copy that updates are written into, again and again; it is not packed.
+    /// A copy that updates are written into, again and again; it is not quantised.
     pub(crate) fn copy(&self) -> Self {
         let storage = Storage::Plain(self.numbers(self.order));
         Self { storage, transposed: None, ..*self }
@@ -232,7 +246,7 @@ impl<R: Real> Matrix<R> {
     /// `change [rows, columns]`; the rest stays.
     pub(crate) fn set_block(&mut self, own: &Self, part: Submatrix, change: &[R]) {
         let Storage::Plain(values) = &mut self.storage else {
-            unreachable!("updates are written into copies, which are not packed");
+            unreachable!("updates are written into copies, which are not quantised");
         };
         match &own.storage {
             Storage::Plain(own) => {
@@ -240,10 +254,10 @@ impl<R: Real> Matrix<R> {
                     values[index] = own[index] + change[from];
                 });
             }
-            Storage::Packed(own) => {
+            Storage::Quantised(own) => {
                 let Submatrix { rows, columns } = part;
                 for (offset, output) in columns.clone().enumerate() {
-                    let own = unpack::<R>(own, output..output + 1);
+                    let own = dequantised::<R>(own, output..output + 1);
                     let target = &mut values[output * self.inputs..][..self.inputs];
                     for (from, input) in rows.clone().enumerate() {
                         target[input] = own[input] + change[from * columns.len() + offset];
@@ -254,10 +268,10 @@ impl<R: Real> Matrix<R> {
     }
 }
 
-/// The weights of some outputs of a packed matrix, `[outputs, in]`.
-fn unpack<R: Real>(packed: &QuantisedMatrix, outputs: Range<usize>) -> Vec<R> {
-    let mut numbers = vec![0.0; outputs.len() * packed.columns()];
-    packed.dequantise_rows(outputs, &mut numbers).expect("the outputs are inside");
+/// The weights of some outputs of a quantised matrix, `[outputs, in]`.
+fn dequantised<R: Real>(quantised: &QuantisedMatrix, outputs: Range<usize>) -> Vec<R> {
+    let mut numbers = vec![0.0; outputs.len() * quantised.columns()];
+    quantised.dequantise_rows(outputs, &mut numbers).expect("the outputs are inside");
     R::of_weights(numbers)
 }
 
@@ -283,19 +297,19 @@ fn transpose<R: Real>(values: &[R], rows: usize, columns: usize) -> Vec<R> {
 pub(crate) fn for_block(
     inputs: usize,
     outputs: usize,
-    order: Order,
+    order: WeightOrder,
     Submatrix { rows, columns }: Submatrix,
     mut visit: impl FnMut(usize, usize),
 ) {
     match order {
-        Order::InputsFirst => {
+        WeightOrder::InputsFirst => {
             for (from, row) in rows.enumerate() {
                 for (offset, column) in columns.clone().enumerate() {
                     visit(row * outputs + column, from * columns.len() + offset);
                 }
             }
         }
-        Order::OutputsFirst => {
+        WeightOrder::OutputsFirst => {
             for (offset, column) in columns.clone().enumerate() {
                 for (from, row) in rows.clone().enumerate() {
                     visit(column * inputs + row, from * columns.len() + offset);
@@ -311,21 +325,31 @@ mod tests {
     use crate::quantised::Encoding;
     use crate::testing::{Numbers, assert_close};
 
-    /// Products with a packed matrix are those with its numbers, whatever is unpacked at once.
+    /// Products with a quantised matrix are those with its numbers, whatever is dequantised at once.
     #[test]
-    fn packed_numbers_are_multiplied_like_plain_ones() {
+    fn quantised_numbers_are_multiplied_like_plain_ones() {
         let mut numbers = Numbers::new(9);
-        // The second is unpacked in several parts, the third row by row.
-        for (inputs, outputs, count) in [(3, 5, 4), (600, 901, 3), (UNPACKED + 1, 2, 1)] {
+        // The second is dequantised in several parts, the third row by row.
+        for (inputs, outputs, count) in
+            [(3, 5, 4), (600, 901, 3), (DEQUANTISED_AT_ONCE + 1, 2, 1)]
+        {
             let values: Vec<f32> =
                 (0..inputs * outputs).map(|_| f32::of(numbers.vector(1)[0])).collect();
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            let packed = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
-            let packed: Matrix<f64> = Matrix::packed(packed);
+            let quantised =
+                QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
+            let quantised: Matrix<f64> = Matrix::quantised(quantised);
             let values = f64::of_weights(values);
-            let plain = Matrix::new(values, inputs, outputs, Order::OutputsFirst);
-            assert!(packed.is_packed() && !plain.is_packed() && !packed.copy().is_packed());
-            assert_eq!(packed.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));
+            let plain = Matrix::new(values, inputs, outputs, WeightOrder::OutputsFirst);
+            assert!(
+                quantised.is_quantised()
+                    && !plain.is_quantised()
+                    && !quantised.copy().is_quantised()
+            );
+            assert_eq!(
+                quantised.numbers(WeightOrder::OutputsFirst),
+                plain.numbers(WeightOrder::OutputsFirst)
+            );
             let (forward, backward) =
                 (numbers.vector(count * inputs), numbers.vector(count * outputs));
             let some = inputs / 3..inputs;
@@ -363,7 +387,8 @@ mod tests {
                 found.concat()
             };
             for write in [Write::Over, Write::Add] {
-                for (found, expected) in all(&packed, write).into_iter().zip(all(&plain, write))
+                for (found, expected) in
+                    all(&quantised, write).into_iter().zip(all(&plain, write))
                 {
                     assert_close(found, expected, inputs as f64, inputs);
                 }
@@ -372,26 +397,32 @@ mod tests {
     }
 
     #[test]
-    fn updates_of_packed_matrices_leave_the_rest_as_it_is() {
+    fn updates_of_quantised_matrices_leave_the_rest_as_it_is() {
         let mut numbers = Numbers::new(10);
         let (inputs, outputs) = (7, 6);
         let values: Vec<f32> = (0..42).map(|_| f32::of(numbers.vector(1)[0])).collect();
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let packed = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
-        let packed: Matrix<f32> = Matrix::packed(packed);
-        let plain = Matrix::new(values, inputs, outputs, Order::OutputsFirst);
-        let (mut left, mut right) = (packed.copy(), plain.copy());
+        let quantised = QuantisedMatrix::new(Encoding::F32, [outputs, inputs], bytes).unwrap();
+        let quantised: Matrix<f32> = Matrix::quantised(quantised);
+        let plain = Matrix::new(values, inputs, outputs, WeightOrder::OutputsFirst);
+        let (mut left, mut right) = (quantised.copy(), plain.copy());
         for (rows, columns) in [(0..7, 2..4), (3..6, 0..6)] {
             let part = Submatrix { rows, columns };
             let change: Vec<f32> =
                 (0..part.size()).map(|_| f32::of(numbers.vector(1)[0])).collect();
-            left.set_block(&packed, part.clone(), &change);
+            left.set_block(&quantised, part.clone(), &change);
             right.set_block(&plain, part, &change);
         }
-        assert_eq!(left.numbers(Order::OutputsFirst), right.numbers(Order::OutputsFirst));
-        assert_ne!(left.numbers(Order::OutputsFirst), plain.numbers(Order::OutputsFirst));
+        assert_eq!(
+            left.numbers(WeightOrder::OutputsFirst),
+            right.numbers(WeightOrder::OutputsFirst)
+        );
+        assert_ne!(
+            left.numbers(WeightOrder::OutputsFirst),
+            plain.numbers(WeightOrder::OutputsFirst)
+        );
         let mut row = [0.0; 7];
-        packed.write_output(4, &mut row);
-        assert_eq!(row.to_vec(), plain.numbers(Order::OutputsFirst)[28..35].to_vec());
+        quantised.write_output(4, &mut row);
+        assert_eq!(row.to_vec(), plain.numbers(WeightOrder::OutputsFirst)[28..35].to_vec());
     }
 }

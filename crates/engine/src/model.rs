@@ -11,7 +11,7 @@ use crate::factors::KernelForm;
 use crate::gguf::Gguf;
 use crate::hub::{HubSettings, Progress, locate};
 use crate::lora::Lora;
-use crate::matrix::UNPACKED;
+use crate::matrix::DEQUANTISED_AT_ONCE;
 use crate::memory::memory_plan;
 use crate::network::Network;
 use crate::observe::{Observation, observe};
@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 mod outcome;
 
-/// What unpacking weights on their way into a product takes beside them.
-const UNPACKING_BYTES: u64 = (UNPACKED * size_of::<f32>()) as u64;
+/// What dequantising weights on their way into a product takes beside them.
+const DEQUANTISING_BYTES: u64 = (DEQUANTISED_AT_ONCE * size_of::<f32>()) as u64;
 
 pub use outcome::Outcome;
 
@@ -138,7 +138,7 @@ impl Model {
         Self::open(&locate(name, hub, progress)?)
     }
 
-    /// Reads a model from a directory, or from a GGUF file, whose weights stay packed.
+    /// Reads a model from a directory, or from a GGUF file, whose weights stay quantised.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl Model {
         Self::new(config, tokenizer, parameters)
     }
 
-    /// A model in a GGUF file, whose weights stay packed.
+    /// A model in a GGUF file, whose weights stay quantised.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Model {
     /// # use fewstep_engine::{Error, Gguf, Model};
     /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/qwen2.gguf");
     /// let model = Model::from_gguf(&Gguf::open(file.as_ref())?)?;
-    /// assert!(model.network().is_packed());
+    /// assert!(model.network().is_quantised());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, Error> {
@@ -210,9 +210,9 @@ impl Model {
         Self::new(config, tokenizer, parameters)
     }
 
-    /// The same model with its weights unpacked: four bytes each, and faster on short prompts.
+    /// The same model with its weights dequantised: four bytes each, and faster on short prompts.
     ///
-    /// A model that is not packed stays as it is.
+    /// A model that is not quantised stays as it is.
     ///
     /// # Examples
     ///
@@ -220,13 +220,13 @@ impl Model {
     /// # use fewstep_engine::{Error, Model};
     /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/gguf/qwen2.gguf");
     /// let model = Model::open(file.as_ref())?;
-    /// assert!(model.network().is_packed());
-    /// assert!(!model.expanded().network().is_packed());
+    /// assert!(model.network().is_quantised());
+    /// assert!(!model.dequantised().network().is_quantised());
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn expanded(mut self) -> Self {
-        if self.network.is_packed() {
+    pub fn dequantised(mut self) -> Self {
+        if self.network.is_quantised() {
             let network = Network::new(&self.config, self.network.parameters())
                 .and_then(|network| network.with_lora(*self.network.lora()));
             self.network = Arc::new(network.expect("everything is that of the model"));
@@ -460,10 +460,10 @@ impl Model {
     fn read_within(&self, task: &Task, blocks: &[BlockId]) -> Result<TokenTask, Error> {
         let task = self.read(task)?;
         let layout = task.layout()?;
-        let unpacked = if self.network.is_packed() { UNPACKING_BYTES } else { 0 };
+        let dequantised = if self.network.is_quantised() { DEQUANTISING_BYTES } else { 0 };
         let lora = self.network.lora();
         let needed = memory_plan(&self.config, &layout, blocks, lora, size_of::<f32>());
-        let needed = needed.saturating_add(unpacked);
+        let needed = needed.saturating_add(dequantised);
         if needed > self.memory_limit {
             return Err(Error::TooMuchMemory { needed, limit: self.memory_limit });
         }

@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::gguf::Gguf;
 use crate::layout::Layout;
 use crate::lora::Lora;
-use crate::matrix::{Matrix, Order};
+use crate::matrix::{Matrix, WeightOrder};
 use crate::ops::NormWeights;
-use crate::parameters::{self, Layer, Norm, PackedTensors, Parameters, check_sizes};
+use crate::parameters::{self, Layer, Norm, Parameters, QuantisedTensors, check_sizes};
 use crate::real::Real;
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl<R: Real> Network<R> {
             parameters;
         let table = |values: Vec<f32>| {
             let (inputs, outputs) = (config.width, config.vocabulary);
-            Matrix::new(R::of_weights(values), inputs, outputs, Order::OutputsFirst)
+            Matrix::new(R::of_weights(values), inputs, outputs, WeightOrder::OutputsFirst)
         };
         Ok(Self {
             config: config.clone(),
@@ -110,9 +110,9 @@ impl<R: Real> Network<R> {
         })
     }
 
-    /// A model whose matrices stay packed as they are in a GGUF file.
+    /// A model whose matrices stay quantised as they are in a GGUF file.
     ///
-    /// Each is unpacked a few rows at a time when a pass comes to it. Numbers are those of
+    /// Each is dequantised a few rows at a time when a pass comes to it. Numbers are those of
     /// [`Parameters::from_gguf`] up to the order in which products are summed.
     ///
     /// # Errors
@@ -128,26 +128,26 @@ impl<R: Real> Network<R> {
     /// let gguf = Gguf::open(file.as_ref())?;
     /// let config = Config::from_json(gguf.config_json()?.as_bytes())?;
     /// let model: Network = Network::from_gguf(&gguf, &config)?;
-    /// assert!(model.is_packed());
+    /// assert!(model.is_quantised());
     /// assert_eq!(model.logits(Layout::plain(&[vec![1, 2]])?)?.len(), config.vocabulary);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Self, Error> {
         config.check()?;
-        let tensors = PackedTensors::new(gguf, config)?;
-        let layers = (0..config.layers).map(|layer| LayerWeights::packed(&tensors, layer));
+        let tensors = QuantisedTensors::new(gguf, config)?;
+        let layers = (0..config.layers).map(|layer| LayerWeights::quantised(&tensors, layer));
         Ok(Self {
             config: config.clone(),
-            token_embedding: Arc::new(Matrix::packed(tensors.token_embedding()?)),
+            token_embedding: Arc::new(Matrix::quantised(tensors.token_embedding()?)),
             position_embedding: R::of_weights(tensors.position_embedding()?).into(),
             layers: layers.collect::<Result<_, _>>()?,
             final_norm: norm(tensors.final_norm()?),
-            unembedding: tensors.unembedding()?.map(|own| Arc::new(Matrix::packed(own))),
+            unembedding: tensors.unembedding()?.map(|own| Arc::new(Matrix::quantised(own))),
             lora: Lora::of(config),
         })
     }
 
-    /// Whether its matrices are packed.
+    /// Whether its matrices are quantised.
     ///
     /// # Examples
     ///
@@ -157,12 +157,12 @@ impl<R: Real> Network<R> {
     /// #                 "n_ctx": 3, "vocab_size": 5}"#;
     /// # let config = Config::from_json(json)?;
     /// let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
-    /// assert!(!model.is_packed());
+    /// assert!(!model.is_quantised());
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn is_packed(&self) -> bool {
-        self.token_embedding.is_packed()
+    pub fn is_quantised(&self) -> bool {
+        self.token_embedding.is_quantised()
     }
 
     /// The same model with other low-rank updates for its LoRA blocks.
@@ -296,7 +296,7 @@ impl<R: Real> Network<R> {
 }
 
 impl Network<f32> {
-    /// The parameters that it was made of, unpacked.
+    /// The parameters that it was made of, dequantised.
     ///
     /// # Examples
     ///
@@ -314,17 +314,20 @@ impl Network<f32> {
     #[must_use]
     pub fn parameters(&self) -> Parameters {
         Parameters {
-            token_embedding: self.token_embedding.numbers(Order::OutputsFirst),
+            token_embedding: self.token_embedding.numbers(WeightOrder::OutputsFirst),
             position_embedding: self.position_embedding.to_vec(),
             layers: self.layers.iter().map(|layer| layer.plain(self.config.order())).collect(),
             final_norm: plain_norm(&self.final_norm),
-            unembedding: self.unembedding.as_ref().map(|own| own.numbers(Order::OutputsFirst)),
+            unembedding: self
+                .unembedding
+                .as_ref()
+                .map(|own| own.numbers(WeightOrder::OutputsFirst)),
         }
     }
 }
 
 impl LayerWeights<f32> {
-    fn plain(&self, order: Order) -> Layer {
+    fn plain(&self, order: WeightOrder) -> Layer {
         let copy = |linear: &Linear<f32>| parameters::Linear {
             weight: linear.weight.numbers(order),
             bias: linear.bias.clone(),
@@ -374,11 +377,11 @@ impl<R: Real> LayerWeights<R> {
         }
     }
 
-    fn packed(tensors: &PackedTensors<'_>, layer: usize) -> Result<Self, Error> {
+    fn quantised(tensors: &QuantisedTensors<'_>, layer: usize) -> Result<Self, Error> {
         let mut matrices = [const { None }; KINDS];
         for kind in BlockKind::MATRICES.into_iter().filter(|&kind| tensors.config.has(kind)) {
             let (weight, bias) = tensors.linear(layer, kind)?;
-            let (weight, bias) = (Matrix::packed(weight), R::of_weights(bias));
+            let (weight, bias) = (Matrix::quantised(weight), R::of_weights(bias));
             matrices[kind as usize] = Some(Linear { weight, bias });
         }
         let [attention, mlp] = tensors.norms(layer)?;

@@ -204,7 +204,8 @@ pub(crate) fn product<R: Real>(
         let product = direct::Product { write, scale, left, right, stride };
         return product.run(way, target.values);
     }
-    let target = Place { first: target.values.as_mut_ptr(), row_stride: target.row_stride };
+    let target =
+        TargetPointer { first: target.values.as_mut_ptr(), row_stride: target.row_stride };
     // SAFETY: the assertions above hold, so every entry that the three views name lies inside
     // its slice, and distinct entries of the target are distinct numbers. The target is borrowed
     // mutably, so it overlaps neither factor.
@@ -216,16 +217,16 @@ pub(crate) fn product<R: Real>(
 
 /// Where the entries of a product go: the first of them, and how far its rows are apart.
 #[derive(Clone, Copy)]
-struct Place<R> {
+struct TargetPointer<R> {
     first: *mut R,
     row_stride: usize,
 }
 
 // SAFETY: a place is handed to one thread alone, together with the rows and columns that are its.
 #[allow(unsafe_code, reason = "pointers do not cross threads by themselves")]
-unsafe impl<R: Send> Send for Place<R> {}
+unsafe impl<R: Send> Send for TargetPointer<R> {}
 
-impl<R> Place<R> {
+impl<R> TargetPointer<R> {
     /// The place of an entry, which is inside.
     fn at(self, row: usize, column: usize) -> Self {
         Self { first: self.first.wrapping_add(row * self.row_stride + column), ..self }
@@ -241,7 +242,7 @@ impl<R> Place<R> {
 #[allow(unsafe_code, reason = "the parts of a product lie side by side in one buffer")]
 unsafe fn multiply<R: Real>(
     write: Write,
-    target: Place<R>,
+    target: TargetPointer<R>,
     left: View<'_, R>,
     right: View<'_, R>,
     scale: R,

@@ -17,10 +17,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-mod packed;
+mod quantised;
 mod tensors;
 
-pub(crate) use packed::PackedTensors;
+pub(crate) use quantised::QuantisedTensors;
 use tensors::{UNEMBEDDING, is_table};
 pub(crate) use tensors::{check_sizes, full_name, layout};
 

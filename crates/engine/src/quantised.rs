@@ -1,4 +1,4 @@
-//! A matrix whose rows stay packed until they are asked for.
+//! A matrix whose rows stay quantised until they are asked for.
 
 mod encoding;
 
@@ -52,7 +52,7 @@ impl RowOrder {
     }
 }
 
-/// A matrix `[rows, columns]` in packed form: rows are a layer's outputs, columns its inputs.
+/// A matrix `[rows, columns]` in quantised form: rows are a layer's outputs, columns its inputs.
 ///
 /// Copies share the bytes, which stay in the file's map; only rows that are asked for become
 /// numbers.
@@ -104,12 +104,12 @@ impl QuantisedMatrix {
         let block = encoding.block_numbers();
         if !columns.is_multiple_of(block) {
             let expected = (columns / block + 1).saturating_mul(block);
-            let quantity = "row of a packed matrix";
+            let quantity = "row of a quantised matrix";
             return Err(Error::SizeMismatch { quantity, found: columns, expected });
         }
         let (found, row) = (bytes.len(), columns / block * encoding.block_bytes());
         if rows.checked_mul(row) != Some(found) {
-            let (quantity, expected) = ("packed matrix", rows.saturating_mul(row));
+            let (quantity, expected) = ("quantised matrix", rows.saturating_mul(row));
             return Err(Error::SizeMismatch { quantity, found, expected });
         }
         let store = Arc::new(Store::Owned(bytes));
@@ -168,7 +168,7 @@ impl QuantisedMatrix {
         self.columns
     }
 
-    /// How the numbers are packed.
+    /// How the numbers are encoded.
     ///
     /// # Examples
     ///
@@ -218,11 +218,11 @@ impl QuantisedMatrix {
         if self.order == RowOrder::Plain {
             let bytes = self.row_bytes();
             let all = &self.bytes()[bytes * rows.start.min(rows.end)..bytes * rows.end];
-            self.encoding.expand(all, numbers);
+            self.encoding.dequantise(all, numbers);
             return Ok(());
         }
         for (row, numbers) in rows.zip(numbers.chunks_exact_mut(self.columns)) {
-            self.encoding.expand(self.row(row), numbers);
+            self.encoding.dequantise(self.row(row), numbers);
         }
         Ok(())
     }
@@ -235,11 +235,11 @@ impl QuantisedMatrix {
     /// # use fewstep_engine::{Encoding, Error, QuantisedMatrix};
     /// let bytes = [1.0_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
     /// let matrix = QuantisedMatrix::new(Encoding::F32, [2, 2], bytes)?;
-    /// assert_eq!(matrix.expand(), [1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(matrix.dequantise(), [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn expand(&self) -> Vec<f32> {
+    pub fn dequantise(&self) -> Vec<f32> {
         let mut numbers = vec![0.0; self.rows * self.columns];
         self.dequantise_rows(0..self.rows, &mut numbers).expect("there is room for all rows");
         numbers
@@ -253,15 +253,15 @@ impl QuantisedMatrix {
     /// # use fewstep_engine::{Encoding, Error, QuantisedMatrix};
     /// let bytes = [1.0_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
     /// let matrix = QuantisedMatrix::new(Encoding::F32, [2, 2], bytes)?;
-    /// assert_eq!(matrix.expand_transposed(), [1.0, 3.0, 2.0, 4.0]);
+    /// assert_eq!(matrix.dequantise_transposed(), [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn expand_transposed(&self) -> Vec<f32> {
+    pub fn dequantise_transposed(&self) -> Vec<f32> {
         let mut numbers = vec![0.0; self.rows * self.columns];
         let mut values = vec![0.0; self.columns];
         for row in 0..self.rows {
-            self.encoding.expand(self.row(row), &mut values);
+            self.encoding.dequantise(self.row(row), &mut values);
             for (column, &value) in values.iter().enumerate() {
                 numbers[column * self.rows + row] = value;
             }
@@ -273,7 +273,7 @@ impl QuantisedMatrix {
     pub(crate) fn first_not_finite(&self) -> Option<(usize, f32)> {
         let row = (0..self.rows).find(|&row| !self.encoding.finite(self.row(row)))?;
         let mut values = vec![0.0; self.columns];
-        self.encoding.expand(self.row(row), &mut values);
+        self.encoding.dequantise(self.row(row), &mut values);
         let column = values.iter().position(|value| !value.is_finite())?;
         Some((row * self.columns + column, values[column]))
     }

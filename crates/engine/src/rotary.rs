@@ -117,15 +117,15 @@ pub struct Yarn {
 
 /// The settings of a file that concern positions, in the older and the newer form.
 #[derive(Deserialize)]
-struct Settings {
+struct RotarySettings {
     rope_theta: Option<f64>,
-    rope_scaling: Option<Parameters>,
-    rope_parameters: Option<Parameters>,
+    rope_scaling: Option<RotaryParameters>,
+    rope_parameters: Option<RotaryParameters>,
     original_max_position_embeddings: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
-struct Parameters {
+struct RotaryParameters {
     rope_type: Option<String>,
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -151,7 +151,7 @@ impl Rotary {
     /// As in other tools the older form, if it is there, goes before the newer one, and a base
     /// inside either before one beside it.
     pub(crate) fn parse(file: &Path, json: &[u8], positions: usize) -> Result<Self, Error> {
-        let settings: Settings = files::parse(file, json)?;
+        let settings: RotarySettings = files::parse(file, json)?;
         let mut given = settings.rope_scaling.or(settings.rope_parameters).unwrap_or_default();
         if let Some((name, _)) = given.others.iter().find(|(_, value)| value.is_object()) {
             let allowed = "the same in all layers";
@@ -265,7 +265,7 @@ impl Yarn {
     }
 }
 
-impl Parameters {
+impl RotaryParameters {
     fn scaling(&self, file: &Path) -> Result<Scaling, Error> {
         let needed = |name: &'static str, value: Option<f64>| {
             value.ok_or_else(|| refused(file, name, "absent".to_owned(), "given"))

@@ -338,10 +338,10 @@ impl Task {
     /// #         "labels": [{"text": "0", "value": 0.5}, {"text": "1", "value": -1.0}],
     /// #         "examples": [], "query": {"x": "4"}}"#,
     /// # ).expect("this is a task");
-    /// assert_eq!([-2.0, 0.25, 1.0].map(|found| task.cut(found)), [-1.0, 0.25, 0.5]);
+    /// assert_eq!([-2.0, 0.25, 1.0].map(|found| task.clamp_to_labels(found)), [-1.0, 0.25, 0.5]);
     /// ```
     #[must_use]
-    pub fn cut(&self, value: f64) -> f64 {
+    pub fn clamp_to_labels(&self, value: f64) -> f64 {
         let [least, most] = self.label_range();
         value.max(least).min(most)
     }

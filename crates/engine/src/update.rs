@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::files;
 use crate::lora::{FirstFactor, FirstFactors, check_rank};
-use crate::matrix::{Order, Submatrix, for_block};
+use crate::matrix::{Submatrix, WeightOrder, for_block};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
 use crate::parameters::{Parameters, check_sizes};
@@ -252,7 +252,7 @@ impl<R: Real> Update<R> {
                 product(Write::Add, target, first, change, R::ONE);
             } else {
                 let part = block.place(config);
-                for_block(inputs, outputs, Order::InputsFirst, part, |index, from| {
+                for_block(inputs, outputs, WeightOrder::InputsFirst, part, |index, from| {
                     whole[index] += change[from];
                 });
             }

@@ -160,11 +160,11 @@ fn low_rank_updates_and_norms_agree_in_single_precision() {
     adapters_agree::<f32>(SINGLE);
 }
 
-/// A model in a GGUF file, its weights packed or not.
-fn open_gguf<R: Real>(file: &Path, packed: bool) -> Network<R> {
+/// A model in a GGUF file, its weights quantised or not.
+fn open_gguf<R: Real>(file: &Path, quantised: bool) -> Network<R> {
     let gguf = Gguf::open(file).unwrap();
     let config = Config::from_json(gguf.config_json().unwrap().as_bytes()).unwrap();
-    if packed {
+    if quantised {
         return Network::from_gguf(&gguf, &config).unwrap();
     }
     Network::new(&config, Parameters::from_gguf(&gguf, &config).unwrap()).unwrap()
@@ -195,26 +195,26 @@ fn all_numbers<R: Real>(model: &Network<R>) -> Vec<f64> {
     all
 }
 
-/// Weights that stay packed give what their numbers give, for every family.
+/// Weights that stay quantised give what their numbers give, for every family.
 #[test]
 fn packed_weights_compute_like_their_numbers() {
     for name in ["gpt2", "llama", "llama3", "qwen2"] {
         let file = fixture("gguf").join(format!("{name}.gguf"));
-        let packed: Network<f64> = open_gguf(&file, true);
-        assert!(packed.is_packed());
-        let found = all_numbers(&packed);
+        let quantised: Network<f64> = open_gguf(&file, true);
+        assert!(quantised.is_quantised());
+        let found = all_numbers(&quantised);
         assert_near(&found, &all_numbers(&open_gguf::<f64>(&file, false)), 1e-12, name);
-        let packed: Network<f32> = open_gguf(&file, true);
-        let found = all_numbers(&packed);
+        let quantised: Network<f32> = open_gguf(&file, true);
+        let found = all_numbers(&quantised);
         assert_near(&found, &all_numbers(&open_gguf::<f32>(&file, false)), 1e-5, name);
-        // Unpacked again they are the file's, to the bit, and so is what an update is added to.
+        // Dequantised they are the file's, to the bit, and so is what an update is added to.
         let plain = open_gguf::<f32>(&file, false);
-        assert_eq!(packed.parameters(), plain.parameters(), "{name}");
-        let chosen = all_blocks(packed.config());
-        let nothing = Update::zeros(&packed, &chosen).unwrap();
+        assert_eq!(quantised.parameters(), plain.parameters(), "{name}");
+        let chosen = all_blocks(quantised.config());
+        let nothing = Update::zeros(&quantised, &chosen).unwrap();
         let task = Reference::read("gpt2-plain", "digits").task();
-        let same = predict_updated(&packed, &task, &nothing).unwrap();
-        let base = observe(&packed, &task, &chosen, KernelForm::Cheapest).unwrap();
+        let same = predict_updated(&quantised, &task, &nothing).unwrap();
+        let base = observe(&quantised, &task, &chosen, KernelForm::Cheapest).unwrap();
         assert_near(&same[..task.examples()], &base.predictions, 1e-6, name);
     }
 }

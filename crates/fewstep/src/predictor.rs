@@ -152,7 +152,7 @@ impl Predictor {
         report.which.heads = heads(self.model.config(), &self.blocks);
         if (self.action, self.policy.dynamics) == (Action::Act, Dynamics::Linear) {
             let linear = report.prediction.linear;
-            report.prediction.adapted = linear.map(|found| task.cut(found));
+            report.prediction.adapted = linear.map(|found| task.clamp_to_labels(found));
         }
         let update = outcome.and_then(|outcome| outcome.update).or(kept);
         Ok(Predicted { report, update })
@@ -252,7 +252,7 @@ impl Predictor {
         let (layout, labels) = self.query_of(task)?;
         let found = predict_linear(self.model.network(), layout, &labels, update)?;
         let (icl, linear) = (found.prediction, found.prediction + found.change);
-        let predictions = Before { icl, adapted: task.cut(linear) };
+        let predictions = Before { icl, adapted: task.clamp_to_labels(linear) };
         let mut report = self.applied(task, update, &predictions, found.passes);
         report.prediction.linear = Some(linear);
         Ok(report)

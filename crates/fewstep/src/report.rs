@@ -349,8 +349,8 @@ fn prediction(
 ) -> Prediction {
     let icl = outcome.map_or(seen.query_prediction, |outcome| outcome.icl);
     let interval = decision.query.and_then(|query| query.interval).map(|around| Interval {
-        lower: task.cut(icl + around.lower),
-        upper: task.cut(icl + around.upper),
+        lower: task.clamp_to_labels(icl + around.lower),
+        upper: task.clamp_to_labels(icl + around.upper),
         coverage: decision.policy.coverage,
     });
     Prediction {

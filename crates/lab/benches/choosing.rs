@@ -20,7 +20,7 @@ fn main() {
     let name = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     let name = name.as_deref().unwrap_or("builtin");
     let model =
-        fewstep::load(name, &HubSettings::from_environment(), |_| ()).unwrap().expanded();
+        fewstep::load(name, &HubSettings::from_environment(), |_| ()).unwrap().dequantised();
     for (decision, way) in
         [("usual", Way::usual(model.config())), ("paper's", Way::paper(model.config()))]
     {

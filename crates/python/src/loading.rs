@@ -66,7 +66,7 @@ impl Settings {
     }
 
     fn apply(&self, model: Model) -> Result<Model, fewstep::Error> {
-        let model = if self.expand { model.expanded() } else { model };
+        let model = if self.expand { model.dequantised() } else { model };
         let own = *model.network().lora();
         let lora = Lora {
             rank: self.lora_rank.unwrap_or(own.rank),

@@ -201,9 +201,9 @@ mod tests {
     fn names_are_those_of_the_readers() {
         for config in configs() {
             let family = match architecture(&config) {
-                "gpt2" => crate::gguf::Family::Gpt2,
-                "qwen2" => crate::gguf::Family::Qwen2,
-                _ => crate::gguf::Family::Llama,
+                "gpt2" => crate::gguf::Architecture::Gpt2,
+                "qwen2" => crate::gguf::Architecture::Qwen2,
+                _ => crate::gguf::Architecture::Llama,
             };
             let known: Vec<(String, Vec<usize>)> = layout(&config)
                 .into_iter()

@@ -6,13 +6,13 @@
 //! named in `modules_to_save`. A file is not trusted: shapes are checked before memory is taken.
 
 use super::blocks_of;
-use super::peft_config::{self, Settings};
+use super::peft_config::{self, LoraSettings};
 use crate::block_kind::BlockKind;
 use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::error::Error;
 use crate::files;
-use crate::matrix::{Order, for_block};
+use crate::matrix::{WeightOrder, for_block};
 use crate::modules::{Module, layers_name, modules, norm_paths, prefix};
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product};
@@ -132,7 +132,7 @@ impl Update<f32> {
     /// ```
     pub fn load_peft(directory: &Path, model: &Network<f32>) -> Result<Self, Error> {
         let (config, file) = (model.config(), directory.join(WEIGHTS));
-        let settings = Settings::read(&directory.join(CONFIG))?;
+        let settings = LoraSettings::read(&directory.join(CONFIG))?;
         let (opened, length) = files::open(&file)?;
         if length == 0 {
             // An empty file cannot be mapped.
@@ -314,7 +314,7 @@ fn cut(
             let mut place = block.place(config);
             let mut part = vec![0.0; place.size()];
             place.columns = start + place.columns.start..start + place.columns.end;
-            for_block(inputs, outputs, Order::InputsFirst, place, |index, to| {
+            for_block(inputs, outputs, WeightOrder::InputsFirst, place, |index, to| {
                 part[to] = change[index];
             });
             blocks.push((block, part));

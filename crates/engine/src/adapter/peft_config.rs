@@ -80,7 +80,7 @@ fn accepted() -> [(&'static str, Value, &'static str); 11] {
 }
 
 /// The settings that say how large factors are and by what their product is multiplied.
-pub(super) struct Settings {
+pub(super) struct LoraSettings {
     rank: usize,
     alpha: f64,
     ranks: Vec<(Regex, usize)>,
@@ -101,7 +101,7 @@ struct Numbers {
 /// The rank, and the number that a product is multiplied by beside it, of a file without them.
 const DEFAULT: u8 = 8;
 
-impl Settings {
+impl LoraSettings {
     /// Reads and checks the settings in a file.
     pub(super) fn read(file: &Path) -> Result<Self, Error> {
         let json = files::read(file, LONGEST)?;

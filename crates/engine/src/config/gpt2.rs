@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 6] =
 
 /// The settings that change what a model computes.
 #[derive(Deserialize)]
-struct Settings {
+struct Gpt2Settings {
     #[serde(default)]
     architectures: Value,
     #[serde(default)]
@@ -45,7 +45,7 @@ struct Sizes {
 
 /// The configuration in a file's text; sizes are not checked yet.
 pub(super) fn parse(file: &Path, json: &[u8]) -> Result<Config, Error> {
-    refuse(file, files::parse::<Settings>(file, json)?.accepted())?;
+    refuse(file, files::parse::<Gpt2Settings>(file, json)?.accepted())?;
     let sizes: Sizes = files::parse(file, json)?;
     let missing = || Error::Unsupported {
         file: file.to_path_buf(),
@@ -67,7 +67,7 @@ pub(super) fn parse(file: &Path, json: &[u8]) -> Result<Config, Error> {
     })
 }
 
-impl Settings {
+impl Gpt2Settings {
     /// What would change the numbers, with the values that are implemented.
     fn accepted(self) -> [Accepted; 6] {
         let architectures = json!([null, ["GPT2LMHeadModel"], ["GPT2Model"]]);

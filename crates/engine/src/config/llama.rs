@@ -23,7 +23,7 @@ pub(super) const NAMES: [&str; 6] = [
 
 /// The settings that change what a model computes.
 #[derive(Deserialize)]
-struct Settings {
+struct LlamaSettings {
     model_type: Name,
     #[serde(default)]
     architectures: Value,
@@ -82,7 +82,7 @@ const WINDOW: usize = 4096;
 
 /// The configuration in a file's text; sizes are not checked yet.
 pub(super) fn parse(file: &Path, json: &[u8]) -> Result<Config, Error> {
-    let settings: Settings = files::parse(file, json)?;
+    let settings: LlamaSettings = files::parse(file, json)?;
     let name = settings.model_type;
     refuse(file, settings.accepted())?;
     let sizes: Sizes = files::parse(file, json)?;
@@ -126,7 +126,7 @@ pub(super) fn parse(file: &Path, json: &[u8]) -> Result<Config, Error> {
     })
 }
 
-impl Settings {
+impl LlamaSettings {
     /// What would change the numbers, with the values that are implemented.
     fn accepted(self) -> [Accepted; 7] {
         let (architectures, names) = match self.model_type {

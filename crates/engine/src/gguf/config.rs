@@ -4,7 +4,7 @@
 //! is refused, since it may change what the model computes.
 
 use super::metadata::Metadata;
-use super::{Family, Gguf, ROTARY_FACTORS};
+use super::{Architecture, Gguf, ROTARY_FACTORS};
 use crate::error::Error;
 use serde_json::{Map, Value, json};
 use std::f64::consts::TAU;
@@ -42,7 +42,7 @@ const ROTARY: [&str; 12] = [
 const GPT2_EPSILON: &str = "attention.layer_norm_epsilon";
 
 /// The architecture of a file that holds one whole model.
-pub(crate) fn family(metadata: &Metadata, bytes: &[u8]) -> Result<Family, Error> {
+pub(crate) fn architecture(metadata: &Metadata, bytes: &[u8]) -> Result<Architecture, Error> {
     let unsupported = |setting, found, allowed| {
         let file = metadata.file().to_path_buf();
         Err(Error::Unsupported { file, setting, found, allowed })
@@ -57,9 +57,9 @@ pub(crate) fn family(metadata: &Metadata, bytes: &[u8]) -> Result<Family, Error>
     }
     let allowed = "llama, qwen2 or gpt2";
     match metadata.text(bytes, ARCHITECTURE)? {
-        Some("llama") => Ok(Family::Llama),
-        Some("qwen2") => Ok(Family::Qwen2),
-        Some("gpt2") => Ok(Family::Gpt2),
+        Some("llama") => Ok(Architecture::Llama),
+        Some("qwen2") => Ok(Architecture::Qwen2),
+        Some("gpt2") => Ok(Architecture::Gpt2),
         Some(other) => unsupported(ARCHITECTURE, other.to_owned(), allowed),
         None => Err(metadata.absent(ARCHITECTURE, allowed)),
     }
@@ -76,28 +76,28 @@ impl Sizes {
     pub(crate) fn read(
         metadata: &Metadata,
         bytes: &[u8],
-        family: Family,
+        architecture: Architecture,
     ) -> Result<Self, Error> {
-        let settings = Settings { metadata, bytes, family };
-        settings.check_names()?;
-        let heads = settings.needed("attention.head_count")?;
-        let key_value_heads = settings.integer("attention.head_count_kv")?.unwrap_or(heads);
-        Ok(Self { layers: settings.needed("block_count")?, heads, key_value_heads })
+        let entries = ModelEntries { metadata, bytes, architecture };
+        entries.check_names()?;
+        let heads = entries.needed("attention.head_count")?;
+        let key_value_heads = entries.integer("attention.head_count_kv")?.unwrap_or(heads);
+        Ok(Self { layers: entries.needed("block_count")?, heads, key_value_heads })
     }
 }
 
 /// The text of a `config.json`.
 pub(crate) fn json(gguf: &Gguf) -> Result<String, Error> {
     let (metadata, bytes) = (&gguf.metadata, gguf.store.as_slice());
-    let settings = Settings { metadata, bytes, family: gguf.family };
-    let embedding = match gguf.family {
-        Family::Llama | Family::Qwen2 => "model.embed_tokens.weight",
-        Family::Gpt2 => "wte.weight",
+    let entries = ModelEntries { metadata, bytes, architecture: gguf.architecture };
+    let embedding = match gguf.architecture {
+        Architecture::Llama | Architecture::Qwen2 => "model.embed_tokens.weight",
+        Architecture::Gpt2 => "wte.weight",
     };
     let vocabulary = gguf.placed(embedding)?.tensor.shape[0];
-    let mut config = match gguf.family {
-        Family::Llama | Family::Qwen2 => settings.rotary(gguf)?,
-        Family::Gpt2 => settings.gpt2()?,
+    let mut config = match gguf.architecture {
+        Architecture::Llama | Architecture::Qwen2 => entries.rotary(gguf)?,
+        Architecture::Gpt2 => entries.gpt2()?,
     };
     config.insert("vocab_size".to_owned(), json!(vocabulary));
     let tied = !gguf.tensors.contains_key("lm_head.weight");
@@ -112,15 +112,15 @@ pub(crate) fn json(gguf: &Gguf) -> Result<String, Error> {
 }
 
 /// The entries under the architecture's name.
-struct Settings<'a> {
+struct ModelEntries<'a> {
     metadata: &'a Metadata,
     bytes: &'a [u8],
-    family: Family,
+    architecture: Architecture,
 }
 
-impl Settings<'_> {
+impl ModelEntries<'_> {
     fn key(&self, name: &str) -> String {
-        format!("{}.{name}", self.family.name())
+        format!("{}.{name}", self.architecture.name())
     }
 
     fn integer(&self, name: &str) -> Result<Option<u64>, Error> {
@@ -150,7 +150,7 @@ impl Settings<'_> {
     /// Refuses entries that may change what the model computes and are not understood.
     fn check_names(&self) -> Result<(), Error> {
         let prefix = self.key("");
-        let rotary = self.family != Family::Gpt2;
+        let rotary = self.architecture != Architecture::Gpt2;
         for name in self.metadata.keys().filter_map(|key| key.strip_prefix(&prefix)) {
             let own = if rotary { ROTARY.contains(&name) } else { name == GPT2_EPSILON };
             if !own && !COMMON.contains(&name) {
@@ -196,9 +196,9 @@ impl Settings<'_> {
         let head_width = self.head_width(heads, width)?;
         let theta = self.number("rope.freq_base")?.unwrap_or(10000.0);
         let window = self.integer("attention.sliding_window")?.filter(|&window| window > 0);
-        let (kind, architecture) = match (self.family, window) {
-            (Family::Qwen2, None) => ("qwen2", "Qwen2ForCausalLM"),
-            (Family::Qwen2, Some(found)) => {
+        let (kind, architecture) = match (self.architecture, window) {
+            (Architecture::Qwen2, None) => ("qwen2", "Qwen2ForCausalLM"),
+            (Architecture::Qwen2, Some(found)) => {
                 let name = "attention.sliding_window";
                 return Err(self.refused(name, found.to_string(), "absent or 0"));
             }
@@ -272,7 +272,7 @@ impl Settings<'_> {
                 return Err(self.refused("rope.scaling.type", found, "absent or none"));
             }
             let mut factors = vec![0.0; tensor.shape.iter().product()];
-            tensor.encoding.expand(&self.bytes[tensor.bytes.clone()], &mut factors);
+            tensor.encoding.dequantise(&self.bytes[tensor.bytes.clone()], &mut factors);
             return rotary_factors(&factors, theta, head_width).ok_or_else(|| {
                 let file = self.metadata.file().to_path_buf();
                 let found = format!("{} factors", factors.len());

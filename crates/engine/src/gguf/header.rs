@@ -37,7 +37,7 @@ pub(crate) struct Header {
     pub(crate) tensors: BTreeMap<String, Tensor>,
 }
 
-/// Where a tensor lies and how it is packed.
+/// Where a tensor lies and how it is encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(crate) encoding: Encoding,

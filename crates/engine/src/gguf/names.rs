@@ -1,6 +1,6 @@
 //! From the names of a GGUF file to those of the checkpoint that it was made from.
 
-use super::Family;
+use super::Architecture;
 
 /// Where a tensor of the file belongs.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,11 +60,11 @@ const GPT2_OUTER: [(&str, &str); 5] = [
     ("output.weight", "lm_head.weight"),
 ];
 
-/// Where a tensor belongs, or `None` if a model of the family with `layers` layers has no such.
-pub(crate) fn target(family: Family, layers: u64, name: &str) -> Option<Target> {
-    let (outer, rows, prefix): (&[(&str, &str)], &[Row], _) = match family {
-        Family::Llama | Family::Qwen2 => (&LLAMA_OUTER, &LLAMA, "model.layers"),
-        Family::Gpt2 => (&GPT2_OUTER, &GPT2, "h"),
+/// Where a tensor belongs, or `None` if a model of the architecture with `layers` layers has no such.
+pub(crate) fn target(architecture: Architecture, layers: u64, name: &str) -> Option<Target> {
+    let (outer, rows, prefix): (&[(&str, &str)], &[Row], _) = match architecture {
+        Architecture::Llama | Architecture::Qwen2 => (&LLAMA_OUTER, &LLAMA, "model.layers"),
+        Architecture::Gpt2 => (&GPT2_OUTER, &GPT2, "h"),
     };
     let plain = |name: String| Target { name, rows: Rows::Plain, transposed: false };
     if let Some((_, name)) = outer.iter().find(|(own, _)| *own == name) {
@@ -80,11 +80,12 @@ pub(crate) fn target(family: Family, layers: u64, name: &str) -> Option<Target> 
     if part != "weight" && !(*biased && part == "bias") {
         return None;
     }
-    let rows = match (family, own) {
-        (Family::Llama, "attn_q") => Rows::Query,
-        (Family::Llama, "attn_k") => Rows::Key,
+    let rows = match (architecture, own) {
+        (Architecture::Llama, "attn_q") => Rows::Query,
+        (Architecture::Llama, "attn_k") => Rows::Key,
         _ => Rows::Plain,
     };
-    let transposed = family == Family::Gpt2 && part == "weight" && !own.ends_with("_norm");
+    let transposed =
+        architecture == Architecture::Gpt2 && part == "weight" && !own.ends_with("_norm");
     Some(Target { name: format!("{prefix}.{number}.{other}.{part}"), rows, transposed })
 }

@@ -4,7 +4,7 @@
 //! name, and SentencePiece BPE, whose merges follow from the scores of its pieces. The text goes
 //! the same way as one from a checkpoint, so that it is checked, and saved, as one.
 
-use super::Family;
+use super::Architecture;
 use super::metadata::Metadata;
 use crate::error::Error;
 use crate::tokens::patterns;
@@ -34,11 +34,11 @@ const USER_DEFINED: i128 = 4;
 pub(crate) fn json(
     metadata: &Metadata,
     bytes: &[u8],
-    family: Family,
+    architecture: Architecture,
 ) -> Result<Vec<u8>, Error> {
     let vocabulary = Vocabulary::read(metadata, bytes)?;
     let file = match metadata.text(bytes, MODEL)? {
-        Some("gpt2") => byte_level(&vocabulary, family)?,
+        Some("gpt2") => byte_level(&vocabulary, architecture)?,
         Some("llama") => sentence_piece(&vocabulary)?,
         Some(other) => {
             let allowed = "gpt2 or llama";
@@ -190,10 +190,13 @@ enum Split {
     Pattern(&'static str),
 }
 
-fn byte_level<'a>(vocabulary: &'a Vocabulary<'_>, family: Family) -> Result<File<'a>, Error> {
+fn byte_level<'a>(
+    vocabulary: &'a Vocabulary<'_>,
+    architecture: Architecture,
+) -> Result<File<'a>, Error> {
     let pre = vocabulary.metadata.text(vocabulary.bytes, PRE)?;
-    let split = match (pre, family) {
-        (Some("gpt-2"), _) | (None | Some("default"), Family::Gpt2) => Split::Plain,
+    let split = match (pre, architecture) {
+        (Some("gpt-2"), _) | (None | Some("default"), Architecture::Gpt2) => Split::Plain,
         (Some("smollm" | "starcoder" | "refact"), _) => Split::Digits,
         (Some("llama-bpe" | "llama3" | "llama-v3"), _) => Split::Pattern(patterns::LLAMA3),
         (Some("qwen2"), _) => Split::Pattern(patterns::QWEN2),

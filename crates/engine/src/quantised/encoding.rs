@@ -1,4 +1,4 @@
-//! How numbers are packed into blocks, and how a block becomes numbers again.
+//! How numbers are encoded in blocks, and how a block becomes numbers again.
 //!
 //! In: the bytes of whole blocks. Out: `f32`, each rounded exactly as the format's reference code
 //! rounds it: products and sums in `f32`, in its order.
@@ -6,7 +6,7 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// How the numbers of a tensor are packed.
+/// How the numbers of a tensor are encoded.
 ///
 /// A block holds a fixed number of neighbours in a row: one for the plain types, 32 or (names
 /// with a `K`) 256 small integers for the others, which share a scale and perhaps an offset.
@@ -133,7 +133,7 @@ impl Encoding {
     }
 
     /// Writes the numbers of whole blocks.
-    pub(crate) fn expand(self, blocks: &[u8], numbers: &mut [f32]) {
+    pub(crate) fn dequantise(self, blocks: &[u8], numbers: &mut [f32]) {
         match self {
             Self::F32 => each(blocks, numbers, |bytes, [x]| *x = f32::from_le_bytes(*bytes)),
             Self::F16 => halves(blocks, numbers),
@@ -185,19 +185,19 @@ impl std::fmt::Display for Encoding {
     }
 }
 
-/// Expands block by block.
+/// Dequantises block by block.
 fn each<const BYTES: usize, const NUMBERS: usize>(
     blocks: &[u8],
     numbers: &mut [f32],
-    expand: impl Fn(&[u8; BYTES], &mut [f32; NUMBERS]),
+    dequantise: impl Fn(&[u8; BYTES], &mut [f32; NUMBERS]),
 ) {
     let blocks = blocks.as_chunks::<BYTES>().0;
     for (block, numbers) in blocks.iter().zip(numbers.as_chunks_mut::<NUMBERS>().0) {
-        expand(block, numbers);
+        dequantise(block, numbers);
     }
 }
 
-/// Expands 16-bit numbers, many at a time where the processor can.
+/// Decodes 16-bit numbers, many at a time where the processor can.
 fn halves(bytes: &[u8], numbers: &mut [f32]) {
     for (bytes, numbers) in bytes.chunks(128).zip(numbers.chunks_mut(64)) {
         let mut some = [f16::ZERO; 64];

@@ -53,12 +53,12 @@ pub(crate) struct Source {
 /// The kinds of a tokenizer's parts, read first so that a foreign kind is refused by name.
 #[derive(Deserialize)]
 struct Outline {
-    model: Kind,
+    model: ModelOutline,
     normalizer: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct ModelOutline {
     r#type: Option<String>,
 }
 

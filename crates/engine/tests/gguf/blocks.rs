@@ -1,4 +1,4 @@
-//! Packed blocks against the numbers that the format's own package gives.
+//! Quantised blocks against the numbers that the format's own package gives.
 
 use crate::support::{encoding, fixture};
 use fewstep_engine::{Encoding, Error, QuantisedMatrix};
@@ -29,7 +29,7 @@ fn every_encoding_is_exact_to_the_bit() {
             .collect();
         let rows = expected.len() / COLUMNS;
         let matrix = QuantisedMatrix::new(encoding(name), [rows, COLUMNS], bytes).unwrap();
-        let found = bits(&matrix.expand());
+        let found = bits(&matrix.dequantise());
         let differs =
             found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!((found.len(), differs), (expected.len(), None), "{name}");
@@ -43,7 +43,7 @@ fn every_encoding_is_exact_to_the_bit() {
                 assert!(same, "{name} {first}..{last}");
             }
         }
-        let turned = matrix.expand_transposed();
+        let turned = matrix.dequantise_transposed();
         for (index, &number) in expected.iter().enumerate() {
             let (row, column) = (index / COLUMNS, index % COLUMNS);
             assert_eq!(turned[column * rows + row].to_bits(), number, "{name}");
@@ -57,11 +57,11 @@ fn every_encoding_is_exact_to_the_bit() {
 fn a_matrix_of_another_size_is_refused() {
     let new = |shape, bytes| QuantisedMatrix::new(Encoding::Q4K, shape, vec![0; bytes]);
     for (shape, bytes, quantity, found, expected) in [
-        ([1, 255], 144, "row of a packed matrix", 255, 256),
-        ([1, 257], 144, "row of a packed matrix", 257, 512),
-        ([2, 256], 144, "packed matrix", 144, 288),
-        ([1, 256], 145, "packed matrix", 145, 144),
-        ([usize::MAX, 256], 144, "packed matrix", 144, usize::MAX),
+        ([1, 255], 144, "row of a quantised matrix", 255, 256),
+        ([1, 257], 144, "row of a quantised matrix", 257, 512),
+        ([2, 256], 144, "quantised matrix", 144, 288),
+        ([1, 256], 145, "quantised matrix", 145, 144),
+        ([usize::MAX, 256], 144, "quantised matrix", 144, usize::MAX),
     ] {
         let refused = Error::SizeMismatch { quantity, found, expected };
         assert_eq!(new(shape, bytes).unwrap_err(), refused);

@@ -301,7 +301,7 @@ fn thousands_of_damaged_files_are_refused_or_read_without_panic() {
             Err(_) => broken += 1,
         }
         let used = MOST.get().saturating_sub(before);
-        // A number takes up to 12 times the bytes it is packed in, a token some hundred bytes,
+        // A number takes up to 12 times the bytes it is encoded in, a token some hundred bytes,
         // and the patterns of a tokenizer half a megabyte.
         assert!(used < 100 * length + (8 << 20), "round {round}: {used} for {length} bytes");
     }

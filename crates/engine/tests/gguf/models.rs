@@ -46,12 +46,12 @@ fn matrices_stay_packed_and_have_outputs_as_rows() {
             let matrix = gguf.matrix(name, [rows, columns]).unwrap();
             assert_eq!((matrix.rows(), matrix.columns()), (rows, columns));
             assert_eq!(matrix.encoding(), encoding(tensor["encoding"].as_str().unwrap()));
-            let all = if turned { matrix.expand_transposed() } else { matrix.expand() };
+            let all = if turned { matrix.dequantise_transposed() } else { matrix.dequantise() };
             assert_eq!(u64::from(checksum(&all)), tensor["sum"], "{model} {name}");
 
             // Row by row it is the same, in whatever order the file keeps them.
             let mut row = vec![0.0; columns];
-            for (index, whole) in matrix.expand().chunks(columns).enumerate() {
+            for (index, whole) in matrix.dequantise().chunks(columns).enumerate() {
                 matrix.dequantise_rows(index..index + 1, &mut row).unwrap();
                 assert_eq!(checksum(&row), checksum(whole), "{model} {name} {index}");
             }

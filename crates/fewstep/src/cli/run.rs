@@ -95,7 +95,7 @@ pub fn load(name: &str, expand: bool) -> Result<Model, Error> {
             bar.finish();
         }
     })?;
-    Ok(if expand { model.expanded() } else { model })
+    Ok(if expand { model.dequantised() } else { model })
 }
 
 impl Work {

@@ -127,7 +127,7 @@ pub(crate) fn take(
             // The task's own query is the first.
             let answer = |index: usize, linear: f64| {
                 let found = by_model.as_ref().map(|found| found[index]);
-                real.then(|| found.unwrap_or_else(|| task.cut(linear)))
+                real.then(|| found.unwrap_or_else(|| task.clamp_to_labels(linear)))
             };
             let linear = base + change(&decision, seen)?;
             taken.push(Taken {

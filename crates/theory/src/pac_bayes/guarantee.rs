@@ -1,7 +1,7 @@
 //! The bound for a decision that was made.
 
 use super::{Bound, EvidenceFamily, PacBayes, Reference};
-use fewstep_core::checks::{check_fraction, check_horizons, check_vector};
+use fewstep_core::checks::{check_fraction, check_vector};
 use fewstep_core::linear_algebra::mean_square;
 use fewstep_core::{Decision, Error, StepSize, best_horizon};
 
@@ -9,28 +9,25 @@ use fewstep_core::{Decision, Error, StepSize, best_horizon};
 /// candidates of a decision.
 ///
 /// Thm. 7.2, with the decision's fitted signal and noise in place of the unknown covariance and the
-/// noise variance set to `‖r‖²/n`. `residuals` are those that the decision was made for, `horizons`
-/// the candidates that it chose from, and `confidence` is `1 − δ`. It is none where every residual
-/// is 0, for there is no evidence then.
+/// noise variance set to `‖r‖²/n`. `residuals` are those that the decision was made for, and
+/// `confidence` is `1 − δ`. It is none where every residual is 0, for there is no evidence then.
 ///
 /// # Errors
 ///
-/// [`Error::SizeMismatch`] or [`Error::NotFinite`] for residuals or candidates that do not fit the
-/// decision, [`Error::Empty`] without candidates, and [`Error::OutOfRange`] for a candidate that is
-/// named twice or a confidence that does not lie strictly between 0 and 1.
+/// [`Error::SizeMismatch`] or [`Error::NotFinite`] for residuals that do not fit the decision, and
+/// [`Error::OutOfRange`] for a confidence that does not lie strictly between 0 and 1.
 ///
 /// # Examples
 ///
 /// ```
-/// use fewstep_core::{Block, Error, Geometry, Rules, decide};
+/// use fewstep_core::{Block, Error, Geometry, Policy, decide};
 /// use fewstep_theory::pac_bayes::guarantee;
 ///
 /// let block = Block::from_features("value.0.0", &[vec![2.0, 0.0], vec![0.0, 1.0]], None)?;
-/// let (geometry, rules) = (Geometry::new(vec![1.5, 1.0], vec![block])?, Rules::default());
-/// let decision = decide(&geometry, &rules)?;
+/// let geometry = Geometry::new(vec![1.5, 1.0], vec![block])?;
+/// let decision = decide(&geometry, &Policy::paper())?;
 ///
-/// let bound = guarantee(geometry.residuals(), &decision, &rules.horizons, 0.95)?
-///     .expect("there are residuals");
+/// let bound = guarantee(geometry.residuals(), &decision, 0.95)?.expect("there are residuals");
 /// let least = decision.how_far.evidence_fixed.iter().copied().fold(f64::INFINITY, f64::min);
 /// assert!((bound.bound - (least + bound.slack)).abs() < 1e-14);
 /// # Ok::<(), Error>(())
@@ -38,12 +35,11 @@ use fewstep_core::{Decision, Error, StepSize, best_horizon};
 pub fn guarantee(
     residuals: &[f64],
     decision: &Decision,
-    horizons: &[u32],
     confidence: f64,
 ) -> Result<Option<Bound>, Error> {
     check_fraction("confidence", confidence)?;
     check_vector("residuals", residuals, decision.spectrum.examples())?;
-    check_horizons(horizons)?;
+    let horizons = &decision.policy.horizons;
     let evidence = &decision.how_far.evidence_fixed;
     if residuals.iter().all(|&residual| residual == 0.0) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The weights of a GGUF file one by one, the matrices still packed.
+//! The weights of a GGUF file one by one, the matrices still quantised.
 
 use super::tensors::{UNEMBEDDING, full_name, layout};
 use super::{Norm, Parameters};
@@ -11,13 +11,13 @@ use crate::quantised::QuantisedMatrix;
 use std::collections::BTreeSet;
 
 /// A GGUF file that holds all tensors of a model and no other.
-pub(crate) struct PackedTensors<'a> {
+pub(crate) struct QuantisedTensors<'a> {
     gguf: &'a Gguf,
     pub(crate) config: &'a Config,
     prefix: &'static str,
 }
 
-impl<'a> PackedTensors<'a> {
+impl<'a> QuantisedTensors<'a> {
     pub(crate) fn new(gguf: &'a Gguf, config: &'a Config) -> Result<Self, Error> {
         let prefix = match config.family {
             Family::Gpt2 => "",
@@ -32,8 +32,8 @@ impl<'a> PackedTensors<'a> {
         Ok(Self { gguf, config, prefix })
     }
 
-    /// Everything, unpacked.
-    fn expand(&self) -> Result<Parameters, Error> {
+    /// Everything, dequantised.
+    fn dequantise(&self) -> Result<Parameters, Error> {
         let tensors = layout(self.config);
         let tensors = tensors.iter().map(|(name, shape)| self.numbers(name, shape));
         Ok(Parameters::from_tensors(tensors.collect::<Result<_, _>>()?, self.config))
@@ -131,6 +131,6 @@ impl Parameters {
     /// ```
     pub fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Self, Error> {
         config.check()?;
-        PackedTensors::new(gguf, config)?.expand()
+        QuantisedTensors::new(gguf, config)?.dequantise()
     }
 }

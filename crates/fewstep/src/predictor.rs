@@ -363,8 +363,7 @@ mod tests {
     #[test]
     fn linear_answers_are_clamped_to_the_labels() {
         let model = crate::builtin().unwrap();
-        let predictor =
-            |policy| Predictor::new(model.clone(), policy, Action::Act).unwrap();
+        let predictor = |policy| Predictor::new(model.clone(), policy, Action::Act).unwrap();
         let horizon = HorizonRule::of_name(HorizonName::Fixed(1000));
         let far = Policy { dynamics: Dynamics::Linear, horizon, ..Policy::paper() };
         let mut outside = 0;

@@ -3,9 +3,7 @@
 //! In: [`Report`]s and [`Failure`]s. Out: lines for a person. The numbers are those of the report,
 //! to three digits.
 
-use crate::report::{
-    Evidence, Failure, HowFar, LeaveOneOut, Prediction, Report, When, Which,
-};
+use crate::report::{Evidence, Failure, HowFar, LeaveOneOut, Prediction, Report, When, Which};
 use fewstep_core::HorizonName;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -197,7 +195,8 @@ fn how_far_line(report: &Report, how_far: &HowFar) -> String {
     if let Some(weights) = how_far.averaged() {
         let (first, last) = (how_far.horizons.first(), how_far.horizons.last());
         let (first, last) = (first.copied().unwrap_or(0), last.copied().unwrap_or(0));
-        let most = weights.fold((0, 0.0), |most, next| if next.1 > most.1 { next } else { most });
+        let most =
+            weights.fold((0, 0.0), |most, next| if next.1 > most.1 { next } else { most });
         let by = match rule {
             HorizonName::Gibbs => "evidence",
             _ => "leave-one-out error",

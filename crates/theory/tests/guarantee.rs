@@ -4,7 +4,7 @@
 #![allow(clippy::float_cmp, reason = "what is passed on must be passed on exactly")]
 
 use fewstep_core::{
-    Block, Decision, Error, Geometry, Rng, Rules, StepSize, best_horizon, decide,
+    Block, Decision, Error, Geometry, Policy, Rng, StepSize, best_horizon, decide,
 };
 use fewstep_theory::pac_bayes::{EvidenceFamily, PacBayes, Reference, guarantee};
 
@@ -30,22 +30,22 @@ fn geometry(seed: u64, noise: f64) -> Geometry {
 }
 
 fn decided(geometry: &Geometry, horizons: &[u32]) -> Decision {
-    decide(geometry, &Rules { horizons: horizons.to_vec(), ..Rules::default() }).unwrap()
+    decide(geometry, &Policy { horizons: horizons.to_vec(), ..Policy::paper() }).unwrap()
 }
 
 /// The bound is the evidence of the best horizon plus its slack.
 #[test]
 fn bound_is_evidence_plus_slack() {
-    let (geometry, horizons) = (geometry(2, 0.5), Rules::default().horizons);
+    let (geometry, horizons) = (geometry(2, 0.5), Policy::paper().horizons);
     let decision = decided(&geometry, &horizons);
-    let bound = guarantee(geometry.residuals(), &decision, &horizons, 0.95).unwrap().unwrap();
+    let bound = guarantee(geometry.residuals(), &decision, 0.95).unwrap().unwrap();
     let least = decision.how_far.evidence_fixed.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(
         (bound.bound - least - bound.slack).abs() <= 4.0 * f64::EPSILON * bound.bound.abs()
     );
     assert!(bound.slack > 0.0);
     assert_eq!(bound.confidence, 0.95);
-    let surer = guarantee(geometry.residuals(), &decision, &horizons, 0.99).unwrap().unwrap();
+    let surer = guarantee(geometry.residuals(), &decision, 0.99).unwrap().unwrap();
     assert!(surer.slack > bound.slack);
 }
 
@@ -69,7 +69,7 @@ fn bound_is_that_of_all_candidates() {
         let best = best_horizon(&horizons, &decision.how_far.evidence_fixed).unwrap();
         let evidence = decision.how_far.evidence_fixed[best.index];
         let (found, expected) = (
-            guarantee(geometry.residuals(), &decision, &horizons, 0.95).unwrap().unwrap(),
+            guarantee(geometry.residuals(), &decision, 0.95).unwrap().unwrap(),
             all.bound(best.horizon, evidence, 0.95).unwrap(),
         );
         let apart = (found.slack - expected.slack).abs() / expected.slack;
@@ -84,12 +84,12 @@ fn prompts_with_nothing_to_do() {
     let block = |name| Block::from_features(name, &[vec![1.0], vec![2.0]], None).unwrap();
     let geometry = Geometry::new(vec![0.0, 0.0], vec![block("value.0.0")]).unwrap();
     let decision = decided(&geometry, &[0, 1]);
-    assert_eq!(guarantee(geometry.residuals(), &decision, &[0, 1], 0.95), Ok(None));
+    assert_eq!(guarantee(geometry.residuals(), &decision, 0.95), Ok(None));
 
     let still = Block::from_features("value.0.0", &[vec![0.0], vec![0.0]], None).unwrap();
     let geometry = Geometry::new(vec![1.0, -1.0], vec![still]).unwrap();
     let decision = decided(&geometry, &[0, 1]);
-    let bound = guarantee(geometry.residuals(), &decision, &[0, 1], 0.95).unwrap().unwrap();
+    let bound = guarantee(geometry.residuals(), &decision, 0.95).unwrap().unwrap();
     assert!(bound.bound.is_finite() && bound.slack > 0.0);
 }
 
@@ -98,21 +98,12 @@ fn prompts_with_nothing_to_do() {
 fn bad_input_is_refused() {
     let geometry = geometry(2, 0.5);
     let decision = decided(&geometry, &[0, 1, 2]);
-    let refuse = |horizons: &[u32], confidence| {
-        guarantee(geometry.residuals(), &decision, horizons, confidence).unwrap_err()
-    };
     assert!(matches!(
-        refuse(&[0, 1, 2], 1.0),
-        Error::OutOfRange { quantity: "confidence", found: 1.0, .. }
-    ));
-    assert!(matches!(refuse(&[0, 1], 0.95), Error::SizeMismatch { found: 3, expected: 2, .. }));
-    assert!(matches!(refuse(&[], 0.95), Error::Empty { .. }));
-    assert!(matches!(
-        refuse(&[0, 1, 1], 0.95),
-        Error::OutOfRange { quantity: "candidate horizon", found: 1.0, .. }
+        guarantee(geometry.residuals(), &decision, 1.0),
+        Err(Error::OutOfRange { quantity: "confidence", found: 1.0, .. })
     ));
     assert!(matches!(
-        guarantee(&[1.0], &decision, &[0, 1, 2], 0.95),
+        guarantee(&[1.0], &decision, 0.95),
         Err(Error::SizeMismatch { quantity: "residuals", found: 1, expected: 10 })
     ));
 }

@@ -4,7 +4,8 @@
 //! the same.
 
 use crate::report::{HowFar, Report, Which};
-use crate::text::{Style, number};
+use crate::numbers::number;
+use crate::text::Style;
 use fewstep_core::{Decision, HorizonName};
 use fewstep_engine::{BlockId, BlockKind};
 use std::collections::BTreeSet;

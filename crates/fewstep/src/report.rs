@@ -4,8 +4,10 @@
 //! figures show the same fields. Nothing is computed here but differences, and what filters do at
 //! eigenvalues. Numbers that are not finite become `null`.
 
+mod lines;
 mod path;
 
+pub use lines::Lines;
 pub use path::Path;
 
 use fewstep_core::{Block, Decision, Filter, HorizonName, Policy, Reason, Selection};
@@ -298,8 +300,13 @@ impl Report {
     /// matrices, the filters and the paths, as far as the report holds them.
     #[must_use]
     pub fn to_json(&self, full: bool) -> String {
+        let written = |report: &Self| {
+            // The lines need lists that a brief report does not show.
+            let written = Written { report, lines: Lines::of(self) };
+            serde_json::to_string(&written).expect("every field can be written")
+        };
         if full {
-            return serde_json::to_string(self).expect("every field can be written");
+            return written(self);
         }
         let mut brief = self.clone();
         brief.which.blocks.clear();
@@ -314,8 +321,16 @@ impl Report {
             (geometry.response, geometry.bayes_response) = (None, None);
             (geometry.labels, geometry.room) = (None, None);
         }
-        serde_json::to_string(&brief).expect("every field can be written")
+        written(&brief)
     }
+}
+
+/// A report as it is written: with the lines that people read.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    lines: Lines,
 }
 
 impl HowFar {

@@ -4,6 +4,7 @@
 
 use super::limits::Limits;
 use super::problems::{Kind, PROBLEM_JSON};
+use fewstep_core::{HorizonName, SelectionName};
 use fewstep_engine::Task;
 use serde_json::{Map, Value, json};
 
@@ -192,19 +193,83 @@ fn requests(limits: &Limits) -> Map<String, Value> {
         ),
     );
     let predict = json!({
-        "dynamics": {
-            "enum": ["steps", "linear"],
-            "description": "How an update is carried out. If it is not said: linear for the usual \
-                            decision, and steps for others",
-        },
         "reuse": {
             "type": "boolean", "default": true,
             "description": "Whether an update made before may be used, and this one kept",
         },
     });
+    add("Policy", policy(limits));
     add("DecideRequest", request(limits, &json!({})));
     add("PredictRequest", request(limits, &predict));
     schemas
+}
+
+/// A policy, as reports print it; what is left out is the default policy's.
+fn policy(limits: &Limits) -> Value {
+    let share = || json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1});
+    let positive = || json!({"type": "number", "exclusiveMinimum": 0});
+    let whole = |least: u64| json!({"type": "integer", "minimum": least});
+    let steps = json!({"type": "integer", "minimum": 0, "maximum": limits.steps});
+    let averaging =
+        json!({"enum": ["plain", "trimmed", "median", "by-label", "query-weighted"]});
+    let rule = |names: &[&str], parameters: Value, required: &[&str]| {
+        let mut properties = parameters;
+        properties["rule"] = json!({"enum": names});
+        let required: Vec<&str> = required.iter().copied().chain(["rule"]).collect();
+        object(properties, &required)
+    };
+    let selection = json!({"oneOf": [
+        rule(&["all"], json!({}), &[]),
+        rule(
+            &["query-score", "trace-top", "trace-bottom"],
+            json!({"budget": whole(1)}),
+            &["budget"],
+        ),
+        rule(
+            &["query-aware"],
+            json!({"budget": whole(1), "lookahead": whole(0)}),
+            &["budget"],
+        ),
+        rule(
+            &["random"],
+            json!({"budget": whole(1), "seed": {"type": "integer", "minimum": 0, "maximum": u64::MAX}}),
+            &["budget"],
+        ),
+        rule(&["depth"], json!({"averaging": averaging.clone()}), &[]),
+    ]});
+    let horizon = json!({"oneOf": [
+        rule(&["fixed"], json!({"steps": steps.clone()}), &["steps"]),
+        rule(
+            &["evidence", "evidence-fixed", "bayes-gap", "bayes-filter"], json!({}), &[],
+        ),
+        rule(&["gibbs"], json!({"inverse_temperature": positive()}), &[]),
+        rule(
+            &["leave-one-out"],
+            json!({"averaging": averaging.clone(), "gate": {"type": "number", "minimum": 0}}),
+            &[],
+        ),
+        rule(
+            &["leave-one-out-average"],
+            json!({
+                "averaging": averaging, "sharpness": positive(),
+                "leave_alone_odds": positive(),
+            }),
+            &[],
+        ),
+    ]});
+    object(
+        json!({
+            "name": {"type": "string"},
+            "blocks": {"type": "string"},
+            "selection": selection,
+            "horizon": horizon,
+            "horizons": {"type": "array", "items": steps, "minItems": 1},
+            "step_scale": share(),
+            "dynamics": {"enum": ["steps", "linear"]},
+            "coverage": share(),
+        }),
+        &[],
+    )
 }
 
 /// An `x`, which must not be blank.
@@ -226,25 +291,8 @@ fn request(limits: &Limits, more: &Value) -> Value {
 fn options(limits: &Limits) -> Value {
     let steps = limits.steps;
     let whole = |least: u64| json!({"type": "integer", "minimum": least});
-    let selections = [
-        "all",
-        "query-aware",
-        "query-score",
-        "trace-top",
-        "trace-bottom",
-        "random",
-        "leave-one-out",
-        "depth",
-    ];
-    let rules = [
-        "evidence",
-        "evidence-fixed",
-        "gibbs",
-        "bayes-gap",
-        "leave-one-out",
-        "leave-one-out-average",
-        "bayes-filter",
-    ];
+    let selections = SelectionName::ALL.map(|name| name.to_string());
+    let rules = HorizonName::ALL.map(|name| name.to_string());
     let number = json!({"type": "integer", "minimum": 0, "maximum": steps});
     json!({
         "task": reference("Task"),
@@ -254,7 +302,15 @@ fn options(limits: &Limits) -> Value {
             "items": reference("Task"),
         },
         "model": {"type": "string", "description": "One of GET /v1/models"},
-        "blocks": {"type": "string", "examples": ["value@last4", "mlp-up,mlp-down@all"]},
+        "policy": {
+            "description": "The policy that decides; the other fields change only what they name",
+            "anyOf": [{"enum": ["default", "paper"]}, reference("Policy")],
+            "default": "default",
+        },
+        "blocks": {
+            "type": "string",
+            "examples": ["mlp-up@upper-half", "value@last4", "mlp-up,mlp-down@all"],
+        },
         "select": {"enum": selections},
         "budget": whole(1),
         "horizon": {"anyOf": [number, {"enum": rules}, {"type": "string", "pattern": "^[0-9]+$"}]},
@@ -263,6 +319,11 @@ fn options(limits: &Limits) -> Value {
             {"type": "array", "items": number, "minItems": 1},
         ]},
         "step_scale": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "dynamics": {
+            "enum": ["steps", "linear"],
+            "description": "How an update is carried out: in the model, or by the linearised model",
+        },
+        "coverage": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         "seed": {"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0},
         "lora_rank": whole(1),
         "lora_first": {"enum": ["random", "inputs"]},

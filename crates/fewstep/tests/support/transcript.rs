@@ -2,7 +2,7 @@
 //!
 //! With `UPDATE=1` they are written anew; the difference is for a person to read. Numbers with a
 //! decimal point may differ by one in their last digit, because machines round differently, and times
-//! are not compared.
+//! are not compared. A block that ends in a line of its own with `…` shows the first paragraph alone.
 
 use super::support::{program, root};
 use std::path::Path;
@@ -19,13 +19,22 @@ impl Transcripts {
     /// The commands and what they print, in the blocks of a page.
     fn renew(&self, page: &str) -> String {
         let (mut text, mut inside, mut shown) = (String::new(), false, false);
-        for line in page.lines() {
+        let lines: Vec<&str> = page.lines().collect();
+        for (number, &line) in lines.iter().enumerate() {
             inside = if line.starts_with("```") { line == "```console" } else { inside };
             shown &= inside;
             if let Some(command) = self.command(line).filter(|_| inside) {
                 text.push_str(line);
                 text.push('\n');
-                text.push_str(&self.run(command));
+                let printed = self.run(command);
+                let block = lines[number + 1..].iter().take_while(|line| !line.starts_with("```"));
+                match block.last() {
+                    Some(&"…") => {
+                        let first = printed.split("\n\n").next().unwrap_or_default();
+                        text.push_str(&format!("{first}\n…\n"));
+                    }
+                    _ => text.push_str(&printed),
+                }
                 shown = true;
             } else if !shown {
                 text.push_str(line);

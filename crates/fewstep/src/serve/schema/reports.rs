@@ -83,14 +83,27 @@ fn report() -> Value {
     object(
         json!({
             "id": text(),
+            "policy": reference("Policy"),
             "prediction": reference("Prediction"),
             "when": reference("When"),
             "how_far": reference("HowFar"),
             "which": reference("Which"),
             "geometry": reference("Geometry"),
             "passes": reference("Passes"),
+            "lines": lines(),
         }),
-        &["id", "prediction", "which", "passes"],
+        &["id", "prediction", "which", "passes", "lines"],
+    )
+}
+
+/// The same in sentences.
+fn lines() -> Value {
+    object(
+        json!({
+            "when": text(), "how_far": text(), "which": text(), "prediction": text(),
+            "error": text(),
+        }),
+        &["which", "prediction"],
     )
 }
 
@@ -115,15 +128,18 @@ fn prediction() -> Value {
 }
 
 fn when() -> Value {
+    let errors = object(json!({"icl": number(), "adapted": number()}), &["icl", "adapted"]);
     object(
         json!({
             "adapt": flag(),
             "reason": text(),
+            "weight": {"type": "number", "minimum": 0, "maximum": 1},
+            "leave_one_out": errors,
             "gate": number(),
             "gap_icl": number(),
             "gap_adapted": number(),
         }),
-        &["adapt", "reason", "gate", "gap_icl", "gap_adapted"],
+        &["adapt", "reason", "weight"],
     )
 }
 
@@ -144,10 +160,7 @@ fn how_far() -> Value {
             "evidence": numbers(),
             "evidence_fixed": numbers(),
             "posterior": numbers(),
-            "left_out_risk": numbers(),
-            "averaging": text(),
-            "inverse_temperature": number(),
-            "leave_alone_odds": number(),
+            "leave_one_out": numbers(),
             "pac_bayes": guarantee,
         }),
         &[

@@ -113,7 +113,7 @@ fn outcome(model: &Model, task: &Task, horizon: HorizonRule) -> (Decision, Outco
     (decision, outcome)
 }
 
-/// Every step is compared with the linear picture, both computed here from the kernel.
+/// Every step is compared with the linearised model, both computed here from the kernel.
 #[test]
 fn real_steps_are_watched() {
     for folder in FOLDERS {
@@ -221,10 +221,10 @@ fn averaged_steps_are_the_average_of_steps() {
     let again = predict_updated(model.network(), &read, &update).unwrap();
     assert_near(&[found.adapted], &[*again.last().unwrap()], 1e-6, "its prediction");
     assert_eq!((found.prompt_path.len(), found.departures.len()), (2, 0));
-    // On the way the query is where so many steps lead, and not where their average does.
+    // On the way the query is where that number of steps leads, not where their average does.
     let farthest = model.act(task, &by(HorizonRule::Fixed(4), 1.0)).unwrap();
     assert_near(&found.query_path, &farthest.query_path, 1e-6, "the path underneath");
-    assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "by the linear picture");
+    assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "in the linearised model");
     assert!(found.followed && farthest.followed);
     assert!((found.adapted - found.query_path[4]).abs() > 1e-4, "the average is elsewhere");
     assert_eq!(found.icl.to_bits(), found.query_path[0].to_bits());

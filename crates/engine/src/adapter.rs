@@ -103,7 +103,7 @@ impl Pair {
 impl Update<f32> {
     /// The matrices that the update changes, each as two factors; `file` is for messages.
     ///
-    /// Matrices whose change is zero are left out. If all are, one with a factor of rank 1 that
+    /// Matrices whose change is zero are omitted. If all are, one with a factor of rank 1 that
     /// is zero stands for them, since an adapter must have something to adapt.
     fn pairs(&self, file: &Path, config: &Config) -> Result<Vec<Pair>, Error> {
         let mut pairs = Vec::new();

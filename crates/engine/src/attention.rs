@@ -16,7 +16,7 @@ mod tests;
 /// multiplied.
 pub(crate) const GROUP: usize = 64;
 
-/// Queries that see the same rows, but for those behind them.
+/// Queries that see the same rows, except those after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     /// Rows of the queries.
@@ -58,7 +58,7 @@ impl Group {
 pub(crate) struct HeadCounts {
     /// Heads that queries have.
     pub(crate) heads: usize,
-    /// Heads that keys and values have; each serves as many query heads, side by side.
+    /// Heads that keys and values have; each serves the same number of query heads, side by side.
     pub(crate) key_value_heads: usize,
     pub(crate) head_width: usize,
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// The kind of weights that a block moves.
+/// The kind of weights that a block updates.
 ///
 /// # Examples
 ///
@@ -68,7 +68,7 @@ impl BlockKind {
     pub(crate) const MATRICES: [Self; 7] =
         *Self::ALL.first_chunk().expect("there are more kinds than matrices");
 
-    /// The kind of matrix that blocks of this kind move, if they move one.
+    /// The kind of matrix that blocks of this kind update, if they update one.
     pub(crate) fn matrix(self) -> Option<Self> {
         match self {
             Self::LoraValue => Some(Self::Value),

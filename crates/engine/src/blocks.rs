@@ -1,8 +1,8 @@
-//! Which groups of weights an update may move: their names, and how people choose them.
+//! Which groups of weights an update may change: their names, and how people choose them.
 //!
 //! A block is a matrix of the model, the part of it that belongs to one attention head, a low-rank
-//! change of a whole matrix, or the norms of a layer. Its name is `kind.layer.head` or, where there is one per layer, `kind.layer`,
-//! counted from 0. Where several query heads share keys and values, the head of a `value` or `key`
+//! change of a whole matrix, or the norms of a layer. Its name is `kind.layer.head` or, where there
+//! is one per layer, `kind.layer`, counted from 0. Where several query heads share keys and values, the head of a `value` or `key`
 //! block is the key-value head, that of a `query` or `output` block the query head.
 
 use crate::block_kind::BlockKind;
@@ -146,13 +146,13 @@ impl BlockId {
         }
     }
 
-    /// Whether it moves a matrix of a layer, or for [`BlockKind::Norm`] its norms.
-    pub(crate) fn moves(&self, layer: usize, kind: BlockKind) -> bool {
+    /// Whether it updates a matrix of a layer, or for [`BlockKind::Norm`] its norms.
+    pub(crate) fn updates(&self, layer: usize, kind: BlockKind) -> bool {
         self.layer == layer && self.kind.matrix() == kind.matrix()
     }
 
-    /// The rows and columns of the matrix `[in, out]` that the block takes, or moves by a product
-    /// of low rank; norms are one row.
+    /// The rows and columns of the matrix `[in, out]` that the block takes, or updates by a
+    /// product of low rank; norms are one row.
     pub(crate) fn place(&self, config: &Config) -> Submatrix {
         let ((inputs, outputs), head_width) = (config.shape(self.kind), config.head_width());
         let own = self.head.map(|head| head * head_width..(head + 1) * head_width);
@@ -202,7 +202,7 @@ impl FromStr for BlockId {
 /// fewer), or `A..B` without `B`. The order is
 /// that of the kinds, then of layers, then of heads. Values and keys have one block per key-value
 /// head of the model, queries and outputs one per query head, the other kinds one per layer. Blocks
-/// may move the same weights (`value,lora-value@all`); their changes add up.
+/// may update the same weights (`value,lora-value@all`); their changes add up.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Memory that passes from one task to the next.
 //!
-//! Every task needs the same few dozen large lists of numbers. Asked for anew, the system clears
-//! each page of them first, which took a seventh of the time of observing. So a dropped [`Buffer`]
+//! Every task needs the same few dozen large lists of numbers. When they are allocated anew, the
+//! system clears each page first, which took a seventh of the time of observing. So a dropped [`Buffer`]
 //! leaves its memory to its thread, and the next one that fits takes it over. What a buffer holds
 //! at first is undefined: numbers of an earlier task, and in debug builds NaN, so that tests see
 //! what is read before it was written.
@@ -29,7 +29,7 @@ pub fn release_buffers() {
 pub(crate) struct Buffer<R: Real>(Vec<R>);
 
 impl<R: Real> Buffer<R> {
-    /// So many numbers, of which none is known.
+    /// A buffer of `size` undefined numbers.
     pub(crate) fn new(size: usize) -> Self {
         let kept = if size == 0 { None } else { R::with_spare(|spare| spare.take(size)) };
         let mut list = match kept.flatten() {
@@ -46,8 +46,8 @@ impl<R: Real> Buffer<R> {
     }
 }
 
-/// So many numbers, of which none is known, in memory that goes back to the system: for lists that
-/// are handed out.
+/// A list of `size` undefined numbers in memory that goes back to the system: for lists that are
+/// handed out.
 pub(crate) fn list<R: Real>(size: usize) -> Vec<R> {
     std::mem::take(&mut Buffer::new(size).0)
 }

@@ -119,7 +119,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Json`] for what is no configuration, [`Error::Unsupported`] for a model that is
+    /// [`Error::Json`] for invalid JSON, [`Error::Unsupported`] for a model that is
     /// not implemented, and those of [`Config::check`].
     ///
     /// # Examples
@@ -217,7 +217,7 @@ impl Config {
         }
     }
 
-    /// Number of heads that keys and values have; each serves as many query heads.
+    /// Number of heads that keys and values have; each serves the same number of query heads.
     ///
     /// # Examples
     ///

@@ -78,7 +78,7 @@ pub enum Error {
         limit: u64,
     },
     /// A file that must be JSON of a certain form is not.
-    #[error("{} does not hold what it should, at line {line}, column {column}: {problem}",
+    #[error("{} is invalid at line {line}, column {column}: {problem}",
         file.display())]
     Json {
         /// The file.
@@ -117,7 +117,7 @@ pub enum Error {
         /// The largest value that is accepted.
         largest: usize,
     },
-    /// The norms' epsilon is no small positive number.
+    /// The norms' epsilon is not a small positive number.
     #[error("{}: {setting} is {found}; it must be over 0 and at most 1", file.display())]
     EpsilonOutOfRange {
         /// The file.
@@ -159,7 +159,7 @@ pub enum Error {
         directory: PathBuf,
     },
     /// An index names a shard that does not lie beside it.
-    #[error("{}: shard {shard:?} is no plain file name; shards must lie beside the index",
+    #[error("{}: invalid shard {shard:?}: expected the plain name of a file beside the index",
         file.display())]
     ShardName {
         /// The index.
@@ -178,8 +178,8 @@ pub enum Error {
         limit: usize,
     },
     /// The header of a weight file is cut off, or says that it is longer than it can be.
-    #[error("{}: the header needs {claimed} bytes, but {available} are there and at most {limit} \
-         are read; the file is incomplete or is no safetensors file", file.display())]
+    #[error("{}: the header needs {claimed} bytes, but the file has {available} and at most {limit} \
+         are read; the file is incomplete or not a safetensors file", file.display())]
     HeaderLength {
         /// The file.
         file: PathBuf,
@@ -210,7 +210,7 @@ pub enum Error {
         /// How many bytes of data there are.
         available: u64,
     },
-    /// A weight file goes on after its last tensor.
+    /// A weight file continues after its last tensor.
     #[error("{}: {found} bytes of data, but the tensors cover {expected}; the file is damaged",
         file.display())]
     UncoveredBytes {
@@ -301,7 +301,7 @@ pub enum Error {
 
     // GGUF files.
     /// A file that is read as GGUF does not start as one.
-    #[error("{} is no GGUF file: it does not start with the letters GGUF; give a GGUF file, or a \
+    #[error("{} is not a GGUF file: it does not start with the letters GGUF; give a GGUF file, or a \
          directory with safetensors weights", file.display())]
     NotGguf {
         /// The file.
@@ -404,8 +404,8 @@ pub enum Error {
         /// The pattern.
         found: String,
     },
-    /// A tensor of an adapter that is no factor of a matrix of the model.
-    #[error("{}: tensor {tensor:?} is no part of an adapter for this model; it must be \
+    /// A tensor of an adapter that is not a factor of a matrix of the model.
+    #[error("{}: tensor {tensor:?} is not part of an adapter for this model; it must be \
          base_model.model., {allowed}, and .lora_A.weight or .lora_B.weight, or a norm of a layer: \
          embeddings and biases are not adapted", file.display())]
     NotAdaptable {
@@ -431,7 +431,7 @@ pub enum Error {
     // The model hub.
     /// A model that is neither a directory nor a file nor can be an id on the hub.
     #[error(
-        "there is no directory or file {model:?}, and it is no hub id either; give an existing \
+        "there is no directory or file {model:?}, and it is not a hub id either; give an existing \
          directory or GGUF file, or an id such as distilgpt2 or openai-community/gpt2"
     )]
     ModelNotFound {
@@ -440,7 +440,7 @@ pub enum Error {
     },
     /// A model is not in the cache and may not be downloaded.
     #[error("model {model} is not complete in the cache: {file} was looked for under {} and \
-         HF_HUB_OFFLINE forbids to download it; run `hf download {model}` where there is a \
+         HF_HUB_OFFLINE forbids downloading it; run `hf download {model}` where there is a \
          network, unset HF_HUB_OFFLINE, or give a directory", directory.display())]
     NotInCache {
         /// The model's id.
@@ -567,7 +567,7 @@ pub enum Error {
         template: String,
         /// `{x}` or `{y}`.
         placeholder: &'static str,
-        /// How often it is there.
+        /// Number of times that it occurs.
         found: usize,
     },
     /// A template asks for the label before it shows the input.
@@ -654,7 +654,7 @@ pub enum Error {
 
     // Prompts.
     /// The limit for one example leaves no token.
-    #[error("at most 0 tokens per example were asked for; it must be at least 1")]
+    #[error("max_tokens_per_example is 0; it must be at least 1")]
     NoTokensPerExample,
     /// A label is not one token after the prompt.
     #[error(
@@ -717,7 +717,7 @@ pub enum Error {
     /// A prompt does not fit into the model.
     #[error(
         "task {task:?}: the prompt of {place} has {length} tokens, but the model takes \
-         {limit}; use fewer or shorter examples, or set a limit of tokens per example"
+         {limit}; use fewer or shorter examples, or set max_tokens_per_example"
     )]
     ContextTooLong {
         /// The task's id.
@@ -771,7 +771,7 @@ pub enum Error {
          must be finite: lower the learning rate or the largest gradient norm"
     )]
     Diverged {
-        /// How many steps had been taken.
+        /// The number of steps taken.
         steps: usize,
         /// The loss.
         loss: f64,
@@ -779,7 +779,7 @@ pub enum Error {
         gradient_norm: f64,
     },
     /// A file that is read as a checkpoint of a training run is not one.
-    #[error("{} is no checkpoint of a training run: its metadata has no {entry:?}; to read a \
+    #[error("{} is not a checkpoint of a training run: its metadata has no {entry:?}; to read a \
          model, load it as weights", file.display())]
     NotACheckpoint {
         /// The file.
@@ -789,7 +789,7 @@ pub enum Error {
     },
     /// A checkpoint belongs to a training run with other settings.
     #[error("{}: {setting} of the saved run is {found}, but {expected} was asked for; give the \
-         same or start anew", file.display())]
+         same or start a new run", file.display())]
     OtherRun {
         /// The file.
         file: PathBuf,
@@ -893,7 +893,7 @@ pub enum Error {
         /// What was given.
         found: String,
     },
-    /// A name that is no first factor of low-rank updates.
+    /// An unknown first factor of low-rank updates.
     #[error("first factor {found:?} is unknown; it must be random or inputs")]
     UnknownFirstFactor {
         /// What was given.
@@ -928,7 +928,7 @@ pub enum Error {
         /// The block's name.
         name: String,
     },
-    /// A name that is no order of examples.
+    /// An unknown order of examples.
     #[error("order of examples {found:?} is unknown; it must be original or tree")]
     UnknownOrder {
         /// What was given.
@@ -990,7 +990,7 @@ pub enum Error {
         /// The block's name.
         block: String,
     },
-    /// An update moves a block that a tape was not made for.
+    /// An update has a block that a tape was not made for.
     #[error("block {block} was not asked for when the forward pass was started; name it then")]
     BlockNotOnTape {
         /// The block's name.
@@ -1021,7 +1021,7 @@ pub enum Error {
     NotFinite {
         /// The sequence, counted from 0.
         sequence: usize,
-        /// How many steps had been taken.
+        /// The number of steps taken.
         steps: usize,
     },
     /// The decision side refused what was observed.

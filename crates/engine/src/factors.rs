@@ -1,4 +1,4 @@
-//! Kernels from the factors of derivatives: which prompts an update of a block moves together.
+//! Kernels from the factors of derivatives: which predictions an update of a block changes together.
 //!
 //! In: a [`Tape`](crate::Tape) on which the adjoint was run with all seeds 1, apart.
 //! Out: per block the Gram matrix of the derivatives of all predictions. The derivative of

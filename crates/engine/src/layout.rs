@@ -83,7 +83,7 @@ impl Layout {
         Self::shared_within(sequences, &vec![usize::MAX; sequences.len().saturating_sub(1)])
     }
 
-    /// As [`Layout::shared`], but neighbours share no more than so many of their first tokens:
+    /// As [`Layout::shared`], but neighbours share a limited number of their first tokens:
     /// sequences `i < j` at most the smallest of `limits[i..j]`.
     ///
     /// Which tokens agree further on may depend on an answer that a sequence must not see; with
@@ -206,8 +206,8 @@ impl Layout {
         }
     }
 
-    /// The sequences of a layout in which every sequence is by itself, a few at a time: as many as
-    /// have at most so many rows together, but at least one.
+    /// The sequences of a layout in which every sequence is by itself, a few at a time:
+    /// at least one, and otherwise at most `most` rows together.
     pub(crate) fn parts(&self, most: usize) -> Vec<(Range<usize>, Self)> {
         parts(&self.lengths, most).map(|range| (range.clone(), self.part(range))).collect()
     }
@@ -277,8 +277,7 @@ impl Layout {
     }
 }
 
-/// Ranges of sequences, each with as many as have at most so many tokens together, but at least
-/// one.
+/// Ranges of sequences, each with at most `most` tokens together, but at least one sequence.
 pub(crate) fn parts(lengths: &[usize], most: usize) -> impl Iterator<Item = Range<usize>> {
     let mut first = 0;
     std::iter::from_fn(move || {
@@ -303,12 +302,12 @@ fn check(sequences: &[Vec<u32>]) -> Result<(), Error> {
     }
 }
 
-/// Members that go on after `depth`, grouped by their next token, in order of first appearance.
+/// Members that continue after `depth`, grouped by their next token, in order of first appearance.
 fn split(sequences: &Limited<'_>, members: &[usize], depth: usize) -> Vec<Vec<usize>> {
     let mut groups: Vec<(u32, Vec<usize>)> = Vec::new();
     let (mut joinable, mut before) = (0, None);
     for &member in members {
-        // Past a limit no group goes on, whatever the tokens are.
+        // Past a limit no group continues, whatever the tokens are.
         if before.is_some_and(|before| sequences.limit(before, member) <= depth) {
             joinable = groups.len();
         }
@@ -322,7 +321,7 @@ fn split(sequences: &Limited<'_>, members: &[usize], depth: usize) -> Vec<Vec<us
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Sequences, and how many of its first tokens each may share with the next.
+/// Sequences, and the number of first tokens that each may share with the next.
 struct Limited<'a> {
     sequences: &'a [Vec<u32>],
     limits: &'a [usize],

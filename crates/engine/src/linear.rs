@@ -1,7 +1,7 @@
 //! What an update would do if predictions were linear in the weights.
 //!
 //! In: the geometry of a task, or an update and a prompt. Out: [`LinearPath`], where steps would lead
-//! without running the model, and [`LinearPrediction`], how one prediction moves along an update.
+//! without running the model, and [`LinearPrediction`], how one prediction changes along an update.
 
 use crate::blocks::BlockId;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::tape::{Tape, finite};
 use crate::update::Update;
 use fewstep_core::Block;
 
-/// A prediction, and where an update would move it if predictions were linear in the weights.
+/// A prediction, and how an update would change it if predictions were linear in the weights.
 ///
 /// # Examples
 ///
@@ -25,15 +25,17 @@ use fewstep_core::Block;
 pub struct LinearPrediction {
     /// `s`, as the model is.
     pub prediction: f64,
-    /// `∂s/∂θ · θ`: by how much the update moves it.
+    /// `∂s/∂θ · θ`: by how much the update changes it.
     pub change: f64,
     /// What it cost.
     pub passes: PassCount,
 }
 
-/// The prediction of one prompt, and how the linear picture moves it along an update made before, for
-/// whichever query: with the update of a [filter](crate::Prepared::filter_update) the change is
-/// `k_xᵀ q(K) r`. One pass forward and one back.
+/// The prediction of one prompt, and how an update made before changes it in the linearised model.
+///
+/// The prompt may be that of any query: with the update of a
+/// [filter](crate::Prepared::filter_update) the change is `k_xᵀ q(K) r`. It takes one forward and
+/// one backward pass.
 ///
 /// # Errors
 ///
@@ -72,8 +74,8 @@ pub fn predict_linear<R: Real>(
     tape.pull_back(&[R::ONE])?;
     let slopes = tape.gradient()?;
     let mut change = 0.0;
-    for ((_, slopes), (_, moved)) in slopes.blocks.iter().zip(&update.blocks) {
-        change += slopes.iter().zip(moved).map(|(a, b)| a.wide() * b.wide()).sum::<f64>();
+    for ((_, slopes), (_, theta)) in slopes.blocks.iter().zip(&update.blocks) {
+        change += slopes.iter().zip(theta).map(|(a, b)| a.wide() * b.wide()).sum::<f64>();
     }
     if !change.is_finite() {
         return Err(Error::NotFinite { sequence: 0, steps: 1 });
@@ -87,12 +89,12 @@ pub fn predict_linear<R: Real>(
 /// f ← f + ρK(r − f),   c ← c + ρ k_xᵀ(r − f)                                        (Sec. 4)
 /// ```
 ///
-/// Against [`Descent`](crate::Descent) it says how far the linear picture may be trusted.
+/// Against [`Descent`](crate::Descent) it says how far the linearised model may be trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearPath {
-    /// `f`: how far each prediction has moved, after `0, 1, …, T` steps.
+    /// `f`: the change of each prediction after `0, 1, …, T` steps.
     pub prompt_fits: Vec<Vec<f64>>,
-    /// `c`: how far the query's prediction has moved.
+    /// `c`: the change of the query's prediction.
     pub query_corrections: Vec<f64>,
 }
 

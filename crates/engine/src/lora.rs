@@ -1,7 +1,7 @@
 //! Low-rank updates of a matrix: which directions of its inputs they act on.
 //!
 //! In: [`Lora`], a setting of a [`Network`](crate::Network). Out: the first factor of every LoRA
-//! block. What a block moves is the second factor, which starts at 0:
+//! block. An update changes the second factor, which starts at 0:
 //!
 //! ```text
 //! W' = W + Aθ,   A [in, rank] fixed,   θ [rank, out],   ∂s/∂θ = Aᵀ ∂s/∂W
@@ -151,7 +151,7 @@ impl Lora {
     }
 }
 
-/// `Err` unless a first factor may have so many columns.
+/// `Err` unless a first factor may have this number of columns.
 pub(crate) fn check_rank(found: usize, largest: usize) -> Result<(), Error> {
     if (1..=largest).contains(&found) {
         return Ok(());

@@ -37,7 +37,7 @@ impl Submatrix {
     }
 }
 
-/// How many numbers of a quantised matrix are dequantised at once, if a row is not longer: enough for a
+/// Number of weights of a quantised matrix that are dequantised at once, if a row is not longer: enough for a
 /// product to run at full rate, few enough to stay close to the processor.
 pub(crate) const DEQUANTISED_AT_ONCE: usize = 1 << 18;
 
@@ -49,7 +49,7 @@ enum Storage<R> {
     Quantised(Box<QuantisedMatrix>),
 }
 
-/// A matrix with so many inputs and outputs.
+/// A matrix from inputs to outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix<R> {
     storage: Storage<R>,

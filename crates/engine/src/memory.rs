@@ -247,9 +247,9 @@ fn keeps_mixed(blocks: &[BlockId], layer: usize, lowest: usize) -> bool {
         || layer == lowest && deepest.is_some_and(|depth| depth <= Depth::Output)
 }
 
-/// Whether a block that moves this matrix, or these norms, is asked for.
+/// Whether a block that updates this matrix, or these norms, is asked for.
 fn needs(blocks: &[BlockId], layer: usize, kind: BlockKind) -> bool {
-    blocks.iter().any(|block| block.moves(layer, kind))
+    blocks.iter().any(|block| block.updates(layer, kind))
 }
 
 /// The first factors of all LoRA blocks.
@@ -331,7 +331,7 @@ fn kept_adjoints(config: &Config, adjoint: &Rows, blocks: &[BlockId], lowest: us
     total
 }
 
-/// What a product of so many rows holds of its right factor a second time: all, unless it is small.
+/// What a product of `rows` rows holds of its right factor a second time: all, unless it is small.
 fn packed(rows: f64, factor: f64) -> f64 {
     if rows <= FEW_ROWS as f64 && factor <= SMALL_FACTOR as f64 { 0.0 } else { factor }
 }

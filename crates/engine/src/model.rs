@@ -41,7 +41,7 @@ pub use outcome::Outcome;
 /// use fewstep_core::{Policy, decide};
 /// use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
 ///
-/// // A model whose weights are all 0 predicts the mean of the labels and cannot be moved.
+/// // A model whose weights are all 0 predicts the mean of the labels, whatever the update.
 /// let config = Config::from_json(
 ///     br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4, "n_positions": 64,
 ///          "vocab_size": 256}"#,

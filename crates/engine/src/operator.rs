@@ -52,7 +52,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// let kernel = KernelOperator::new(&model, &task, &blocks)?;
     /// let mut product = [1.0, 1.0];
     /// kernel.apply(&[1.0, 2.0], &mut product);
-    /// assert_eq!(product, [0.0, 0.0]); // without weights nothing moves
+    /// assert_eq!(product, [0.0, 0.0]); // without weights no prediction changes
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new(

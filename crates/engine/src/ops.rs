@@ -402,12 +402,12 @@ pub(crate) struct NormWeights<R> {
 
 impl<R: Real> NormWeights<R> {
     /// With a change added, of the scale and then of the shift.
-    pub(crate) fn moved(&self, change: &[R]) -> Self {
-        let mut moved = self.clone();
-        let (scale, shift) = change.split_at(moved.scale.len());
-        add(&mut moved.scale, scale);
-        add(&mut moved.shift, shift);
-        moved
+    pub(crate) fn updated(&self, change: &[R]) -> Self {
+        let mut updated = self.clone();
+        let (scale, shift) = change.split_at(updated.scale.len());
+        add(&mut updated.scale, scale);
+        add(&mut updated.shift, shift);
+        updated
     }
 }
 

@@ -1,8 +1,7 @@
 //! In which order a leave-one-out prompt shows the other examples.
 //!
-//! In: how many examples there are, and which one is left out. Out: the others in the order they
-//! are shown in. The query's prompt is not a matter of this file: it shows all as the task has
-//! them.
+//! In: the number of examples, and which one is held out. Out: the others in the order they are
+//! shown in. The query's prompt is not built here: it shows all examples in the order of the task.
 
 use crate::error::Error;
 use std::fmt;

@@ -41,8 +41,9 @@ impl<R: Real> Overlay<R> {
             let own = &model.layers[layer];
             if kind == BlockKind::Norm {
                 let (attention, mlp) = change.split_at(change.len() / 2);
-                let moved = [own.attention_norm.moved(attention), own.mlp_norm.moved(mlp)];
-                norms[layer] = Some(moved);
+                let updated =
+                    [own.attention_norm.updated(attention), own.mlp_norm.updated(mlp)];
+                norms[layer] = Some(updated);
                 return;
             }
             let own = &own.linear(kind).weight;

@@ -99,7 +99,7 @@ impl<'m, R: Real> Prepared<'m, R> {
         Ok((tape.acting(task.labels(), blocks)?, task, observation))
     }
 
-    /// Takes gradient steps on some of the blocks, as [`descend`](crate::descend) does but for
+    /// Takes gradient steps on some of the blocks, as [`descend`](crate::descend) does up to
     /// rounding; the forward pass before the first step is that of the observation, and if the
     /// lowest layer is the same its gradient, too, is made of what was observed.
     ///
@@ -136,7 +136,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     }
 
     /// As [`Prepared::descend`] to the bit, and shows the update after `0, 1, …, T` steps to
-    /// `visit`, with how many were taken; before the first step nothing is moved. An error of
+    /// `visit`, with the number of steps; before the first one the update is 0. An error of
     /// `visit` ends the steps.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     ///     path.push((steps, prepared.predict_further(&[vec![0, 1, 4]], update)?[0]));
     ///     Ok(())
     /// })?;
-    /// assert_eq!(path, [(0, 0.5), (1, 0.5), (2, 0.5)]); // without weights nothing moves
+    /// assert_eq!(path, [(0, 0.5), (1, 0.5), (2, 0.5)]); // without weights no prediction changes
     /// # Ok::<(), Error>(())
     /// ```
     pub fn descend_with(
@@ -178,7 +178,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     }
 
     /// Applies a filter to the residuals as one update of some of the blocks, as
-    /// [`apply_filter`](crate::apply_filter) does but for rounding, from what was observed.
+    /// [`apply_filter`](crate::apply_filter) does up to rounding, from what was observed.
     ///
     /// # Errors
     ///
@@ -217,9 +217,9 @@ impl<'m, R: Real> Prepared<'m, R> {
         filter_on(tape, &task, filter, spectrum)
     }
 
-    /// The update of [`Prepared::apply_filter`], under which the model is not run: what the linear
-    /// picture moves, for other queries ([`predict_linear`](crate::predict_linear)). Gives back what
-    /// was seen, too.
+    /// The update of [`Prepared::apply_filter`], under which the model is not run: for predictions
+    /// of other queries in the linearised model ([`predict_linear`](crate::predict_linear)). Returns
+    /// the observation, too.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// let further = prepared.further(&[vec![0, 1, 4], vec![0, 1, 3]])?;
     /// assert_eq!(further[1].query_prediction, 0.5);
     /// assert_eq!(further[1].geometry.residuals(), prepared.observation().geometry.residuals());
-    /// // Together they have four different tokens, and each is a sequence on the way back.
+    /// // Together they have four different tokens, and each is a sequence in the backward pass.
     /// assert_eq!((further[0].passes.forward_tokens, further[0].passes.backward), (4, 2));
     /// # Ok::<(), Error>(())
     /// ```
@@ -320,7 +320,7 @@ impl<'m, R: Real> Prepared<'m, R> {
 
     /// The prediction for each of further queries, prompts that show all examples, under an update;
     /// what these begin with in common goes forward once. Without a change it is what
-    /// [`Prepared::further`] sees of the query, but for rounding.
+    /// [`Prepared::further`] sees of the query, up to rounding.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Training a model of the GPT-2 family from nothing.
 //!
 //! In: a [`Config`], [`PretrainSettings`] and one [`Batch`] after the other. Out: [`Parameters`].
-//! A run is fixed by its settings and batches, whatever the number of threads, and goes on from a
+//! A run is fixed by its settings and batches, whatever the number of threads, and resumes from a
 //! checkpoint as if it had never stopped. There is no dropout; where batches come from is the
 //! caller's affair.
 
@@ -87,7 +87,7 @@ impl Pretraining {
         Ok(Self { config: config.clone(), settings, state, machine, threads: 1 })
     }
 
-    /// The run that was saved in a file; it goes on exactly as it would have without a stop.
+    /// The run that was saved in a file; it continues exactly as if it had never stopped.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Pretraining {
         checkpoint::save(file, &self.state, places, &self.config, &self.settings)
     }
 
-    /// The same run on up to `threads` threads (more than 4 are of no use).
+    /// The same run on up to `threads` threads (more than 4 do not help).
     ///
     /// It changes how long a step takes and not one bit of its result.
     #[must_use]

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// | `context` | | the longest prompt in tokens: the model's `positions` | |
 /// | `bos` | [`Bos::Auto`] | whether a token is put before every prompt | |
 /// | `order` | [`Order::Original`] | how leave-one-out prompts order the other examples | |
-/// | `max_tokens_per_example` | no limit | every `x` is cut to so many tokens, counted on the `x` alone | at least 1 |
+/// | `max_tokens_per_example` | no limit | every `x` is cut to this number of tokens, counted on the `x` alone | at least 1 |
 ///
 /// # Examples
 ///
@@ -96,8 +96,8 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The most tokens that all prompts of a task may have together; to observe as many takes
-    /// more memory than there is.
+    /// The most tokens that all prompts of a task may have together; observing more would take
+    /// more memory than machines have.
     ///
     /// # Examples
     ///

@@ -20,9 +20,9 @@ impl<R> Spare<R> {
         Self { lists: Vec::new(), bytes: 0 }
     }
 
-    /// The smallest list with room for so many numbers, unless it has much more. If there is none,
-    /// lists with as much room together are given back, so that what is kept never adds to what
-    /// a task takes at most.
+    /// The smallest list with room for `size` numbers, unless it has much more. Without such a list,
+    /// lists of that room in total are given back, so that what is kept never adds to the most that
+    /// a task takes.
     pub(crate) fn take(&mut self, size: usize) -> Option<Vec<R>> {
         let first = self.lists.partition_point(|list| list.capacity() < size);
         let fits = |list: &Vec<R>| list.capacity() <= size.saturating_add(size / 8);

@@ -109,7 +109,7 @@ pub struct Descent<R = f32> {
     pub losses: Vec<f64>,
     /// By how much each step would lower the loss if the loss were linear in the weights:
     /// `ρ Σ_b v_b ‖∇_b‖²`, one entry per step. Against the actual decrease it says how far the
-    /// linear picture may be trusted.
+    /// linearised model may be trusted.
     pub expected_decreases: Vec<f64>,
     /// `θ` after the last step.
     pub update: Update<R>,
@@ -144,7 +144,7 @@ pub struct Descent<R = f32> {
 /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
 /// # let prompts = vec![vec![0, 1], vec![0, 2]];
 /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
-/// // Without weights nothing moves: both answers are off by a half, ½(¼ + ¼) after every step.
+/// // Without weights no prediction changes: both answers are off by a half, ½(¼ + ¼) after every step.
 /// let blocks = choose_blocks("value@all", &config)?;
 /// let descent = descend(&model, &task, &blocks, &Steps::new(0.1, 2))?;
 /// assert_eq!(descent.query_predictions, [0.5, 0.5, 0.5]);
@@ -300,7 +300,7 @@ pub(crate) fn average_on<R: Real>(
     Ok((applied(tape, base, average, taken)?, path))
 }
 
-/// What an update that took so many steps does, beside what was predicted before it.
+/// What an update does after some steps, beside what was predicted before it.
 fn applied<R: Real>(
     mut tape: Tape<'_, R>,
     base: Predictions,

@@ -82,9 +82,9 @@ pub struct Tape<'m, R: Real = f32> {
     plans: Plans,
     /// What positions do to queries and keys, if they are rotary.
     rotations: Option<Rotations<R>>,
-    /// What keeps sequences apart on the way back, if they are not to be added up.
+    /// What keeps sequences apart in the backward pass, if they are not to be added up.
     separate: Option<Separate<R>>,
-    /// The rows of all sequences but the last, if that one is left out on the way back.
+    /// The rows of all sequences but the last, if the backward pass skips that one.
     examples: Option<Plans>,
     blocks: Vec<BlockId>,
     /// The first factors of the LoRA blocks, and those that the last update had in their place.
@@ -112,7 +112,7 @@ impl<R: Real> Network<R> {
     ///
     /// # Errors
     ///
-    /// Those of [`Tape::new`], but for those about blocks.
+    /// Those of [`Tape::new`], except those about blocks.
     ///
     /// # Examples
     ///
@@ -269,8 +269,8 @@ impl<'m, R: Real> Tape<'m, R> {
         self
     }
 
-    /// The same tape, whose adjoint leaves out the last sequence, the query: steps have no seed for
-    /// it, and the rows that it has alone come last.
+    /// The same tape, whose backward pass skips the last sequence, the query: steps have no seed
+    /// for it, and the rows that it has alone come last.
     pub(crate) fn of_examples(mut self) -> Self {
         let layout = self.plans.layout.without_last();
         self.examples = layout.map(|layout| Plans::new(layout, self.model.config()));
@@ -313,14 +313,14 @@ impl<'m, R: Real> Tape<'m, R> {
         Ok(tape)
     }
 
-    /// The blocks that an update moves; `Err` unless they are blocks of the tape and fit the model.
+    /// The blocks of an update; `Err` unless they are blocks of the tape and fit the model.
     fn blocks_of(&self, update: &Update<R>) -> Result<Vec<BlockId>, Error> {
-        let moved: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
-        if let Some(block) = moved.iter().find(|block| !self.blocks.contains(block)) {
+        let updated: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
+        if let Some(block) = updated.iter().find(|block| !self.blocks.contains(block)) {
             return Err(Error::BlockNotOnTape { block: block.to_string() });
         }
         update.check(self.model.config())?;
-        Ok(moved)
+        Ok(updated)
     }
 
     /// The prediction of the last sequence under an update; nothing else is run, and what the tape
@@ -346,7 +346,7 @@ impl<'m, R: Real> Tape<'m, R> {
     }
 
     /// A tape for other sequences with the same blocks and the same first factors, which keeps
-    /// them apart on the way back.
+    /// them apart in the backward pass.
     pub(crate) fn for_queries(&self, layout: Layout, labels: &Labels) -> Result<Self, Error> {
         let mut tape = Self::start(self.model, layout, labels, &self.blocks)?;
         tape.own_firsts = self.own_firsts.clone();
@@ -421,9 +421,9 @@ impl<'m, R: Real> Tape<'m, R> {
         tape
     }
 
-    /// Whether a block that moves this matrix, or these norms, is asked for.
+    /// Whether a block that updates this matrix, or these norms, is asked for.
     fn needs(&self, layer: usize, kind: BlockKind) -> bool {
-        self.blocks.iter().any(|block| block.moves(layer, kind))
+        self.blocks.iter().any(|block| block.updates(layer, kind))
     }
 
     /// From the stream that enters a layer, or from the tokens if that is the first one, to the
@@ -513,7 +513,7 @@ impl<'m, R: Real> Tape<'m, R> {
         sequences: Sequences,
         update: &Update<R>,
     ) -> Result<&[R], Error> {
-        let moved = self.blocks_of(update)?;
+        let updated = self.blocks_of(update)?;
         if self.separate.take().is_some() {
             // It was at the weights before.
             (self.adjoint_scratch, self.adjoints) = (None, Vec::new());
@@ -524,10 +524,10 @@ impl<'m, R: Real> Tape<'m, R> {
         }
         // In the lowest layer, what no update touches now or touched last time is still valid.
         let touched = |kind: BlockKind| {
-            let here = |block: &BlockId| block.moves(self.lowest, kind);
-            moved.iter().any(here) || self.applied.iter().any(here)
+            let here = |block: &BlockId| block.updates(self.lowest, kind);
+            updated.iter().any(here) || self.applied.iter().any(here)
         };
-        // A moved norm leaves what it normalised valid, and nothing that is made of its output.
+        // An updated norm leaves what it normalised valid, and nothing that is made of its output.
         let same = |kind: BlockKind| !touched(kind) && !touched(BlockKind::Norm);
         self.valid = Valid {
             norm: true,
@@ -535,9 +535,9 @@ impl<'m, R: Real> Tape<'m, R> {
             keys: same(BlockKind::Key),
             values: same(BlockKind::Value),
         };
-        if moved != self.applied {
+        if updated != self.applied {
             self.overlay = Overlay::none(self.model);
-            self.applied = moved;
+            self.applied = updated;
         }
         self.overlay.set(self.model, update);
         self.run_upper_layers_for(sequences);

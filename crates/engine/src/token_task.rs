@@ -168,7 +168,7 @@ impl TokenTask {
         &self.targets
     }
 
-    /// Which answers are alike, and how far these predictions can move: no prediction leaves the
+    /// Which answers are alike, and how far these predictions can change: no prediction leaves the
     /// range of the labels.
     pub(crate) fn answers(&self, predictions: &[f64]) -> Result<Answers, Error> {
         let alike = |target: &f64| {

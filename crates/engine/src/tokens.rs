@@ -123,7 +123,7 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Json`] for what is no tokenizer; [`Error::Unsupported`] for one that is neither
+    /// [`Error::Json`] for invalid JSON; [`Error::Unsupported`] for one that is neither
     /// byte-level nor SentencePiece BPE, or that splits by an unknown pattern; [`Error::BadMerge`], [`Error::DuplicateToken`] or
     /// [`Error::TokenBeyondVocabulary`] for one that contradicts itself or the model.
     ///
@@ -147,7 +147,7 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// Those of [`Tokenizer::from_json`], and [`Error::File`] for merges that are no text.
+    /// Those of [`Tokenizer::from_json`], and [`Error::File`] for merges that are not UTF-8.
     ///
     /// # Examples
     ///
@@ -274,7 +274,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The text of some ids; bytes that are no characters become `�`.
+    /// The text of some ids; invalid UTF-8 becomes `�`.
     ///
     /// # Examples
     ///
@@ -312,8 +312,8 @@ impl Tokenizer {
         }
     }
 
-    /// The longest start of a text, in whole characters, that the first tokens cover and that has
-    /// at most as many tokens itself.
+    /// The longest start of a text, in whole characters, that the first `tokens` tokens cover and
+    /// that has at most that number of tokens itself.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! An update of a model's weights, kept apart from them, and its file.
 //!
-//! In: the blocks that move. Out: [`Update`], and a safetensors file in which every tensor is
+//! In: the blocks to update. Out: [`Update`], and a safetensors file in which every tensor is
 //! named after its block, or the weights of a checkpoint with the update in them. A file is not
 //! trusted: what does not fit the model is refused.
 //!
@@ -52,7 +52,7 @@ pub struct Update<R = f32> {
     pub(crate) firsts: FirstFactors<R>,
 }
 
-/// What moves of a matrix or of the norms of a layer: the place of the change `[rows, columns]`.
+/// The change of a part of a matrix, or of the norms of a layer: `[rows, columns]` of its place.
 pub(crate) struct Part<'a, R> {
     pub(crate) layer: usize,
     /// A matrix or the norms.
@@ -214,7 +214,7 @@ impl<R: Real> Update<R> {
         }
     }
 
-    /// Calls `visit` with every part of a model's weights that moves, once: what several blocks
+    /// Calls `visit` with every part of a model's weights that changes, once: what several blocks
     /// change of one matrix, one of them by a product, is added up in `whole`.
     pub(crate) fn for_each_part(
         &self,
@@ -235,7 +235,7 @@ impl<R: Real> Update<R> {
         }
     }
 
-    /// The change of a matrix by all blocks that move it, `[in, out]`.
+    /// The change of a matrix by all blocks that update it, `[in, out]`.
     fn write_whole(&self, config: &Config, layer: usize, kind: BlockKind, whole: &mut Vec<R>) {
         let (inputs, outputs) = config.shape(kind);
         whole.clear();
@@ -382,7 +382,7 @@ impl Update<f32> {
     ///
     /// [`Error::File`] or [`Error::FileTooLarge`] if it cannot be read, those of
     /// [`Weights::from_bytes`] and [`Weights::tensor`], [`Error::BadBlockName`] or
-    /// [`Error::NoSuchBlock`] for a tensor that is no block of the model, nor the first factor of
+    /// [`Error::NoSuchBlock`] for a tensor that is neither a block of the model nor the first factor of
     /// one in the file, and [`Error::LoraRank`] for a rank that the model's matrix cannot have.
     ///
     /// # Examples
@@ -401,7 +401,7 @@ impl Update<f32> {
         let config = model.config();
         let size = |kind: BlockKind| {
             let (inputs, outputs) = config.shape(kind);
-            // With its first factor a LoRA block of the highest rank has so many numbers.
+            // The size of a LoRA block of the highest rank together with its first factor.
             let rows = if kind.is_lora() { inputs + outputs } else { outputs };
             if config.has(kind) { inputs as u64 * rows as u64 } else { 0 }
         };

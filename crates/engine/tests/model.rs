@@ -254,7 +254,7 @@ fn averaged_steps_are_the_average_of_steps() {
     // On the way the query is where so many steps lead, and not where their average does.
     let farthest = model.act(task, &by(HorizonName::Fixed(4), 1.0)).unwrap();
     assert_near(&found.query_path, &farthest.query_path, 1e-6, "the path underneath");
-    assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "by the linear picture");
+    assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "in the linearised model");
     assert!(found.followed && farthest.followed);
     assert!((found.adapted - found.query_path[4]).abs() > 1e-4, "the average is elsewhere");
     assert_eq!(found.icl.to_bits(), found.query_path[0].to_bits());

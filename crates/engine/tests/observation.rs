@@ -210,7 +210,7 @@ fn further_queries_are_observed_as_if_each_were_the_only_one() {
     }
 }
 
-/// Further queries under an update are what observing sees of them if nothing moves, and after every
+/// Further queries under an update are what observing sees of them if nothing is updated, and after every
 /// step what steps predict for their own query.
 #[test]
 fn further_queries_are_predicted_under_an_update() {
@@ -254,7 +254,7 @@ fn further_queries_are_predicted_under_an_update() {
     }
 }
 
-/// What the linear picture moves is one update, and along it every query's prediction changes by
+/// The linearised model takes one update, and along it every query's prediction changes by
 /// `k_xᵀ q(K) r`, for every kind of block.
 #[test]
 fn further_queries_move_along_the_update_of_a_filter() {

@@ -144,7 +144,7 @@ impl Tokens {
     }
 
     /// The layers above the lowest one and the read-out. In the last layer no matrix meets a token
-    /// but the last of each sequence: queries, the same taken back through the keys' matrix, mixed
+    /// but the last of each sequence: queries, their products with the keys' matrix transposed, mixed
     /// inputs through the values', the output; and every head looks at whole inputs twice.
     fn upper(&self) -> u64 {
         let between = LAYERS - LOWEST - 2;
@@ -169,13 +169,13 @@ impl Tokens {
         self.adjoint((self.sequences, self.all), (self.all, self.squares))
     }
 
-    /// The adjoint of the sum over the leave-one-out prompts: what the query has alone is left out.
+    /// The adjoint of the sum over the leave-one-out prompts: what the query has alone is skipped.
     fn adjoint_together(&self) -> u64 {
         let asked = (self.sequences - 1, self.prompts_all);
         self.adjoint(asked, (self.prompts, self.prompts_seen))
     }
 
-    /// The adjoint down to the values of the lowest layer, from so many sequences, whose last tokens
+    /// The adjoint down to the values of the lowest layer, from a number of sequences, whose last tokens
     /// look at `all`, for `rows` tokens of which each stretch saw `seen`.
     fn adjoint(&self, (sequences, all): (u64, u64), (rows, seen): (u64, u64)) -> u64 {
         let read_out = WIDTH * LABELS * sequences;

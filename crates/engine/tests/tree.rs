@@ -101,7 +101,7 @@ fn steps_over_a_tree_are_steps_over_all_prompts() {
             }
         }
         let (rows, prompts) = (task.layout().unwrap().rows() as u64, n as u64);
-        // On the way back what the query has alone is left out.
+        // The backward pass skips what the query has alone.
         let seeded = Layout::shared(&task.sequences()[..n]).unwrap().rows() as u64;
         let expected = PassCount {
             forward: 5 * (prompts + 1),

@@ -16,7 +16,7 @@ use crate::quantised::RowOrder;
 use crate::update::Update;
 use std::path::Path;
 
-/// To what multiple of bytes the data and each tensor in it are moved.
+/// The multiple of bytes at which the data and each tensor in it begin.
 const ALIGNMENT: usize = 32;
 
 /// The numbers of types in a file: 32-bit metadata, texts, and tensors of 32 bits.

@@ -2,7 +2,7 @@
 //!
 //! A directory with `adapter_config.json` and `adapter_model.safetensors`, in which a matrix has
 //! the tensors `base_model.model.PATH.lora_A.weight` (`[rank, inputs]`) and `….lora_B.weight`
-//! (`[outputs, rank]`). Norms that moved are there whole, as `PATH.weight` and `PATH.bias`, and are
+//! (`[outputs, rank]`). Updated norms are stored whole, as `PATH.weight` and `PATH.bias`, and are
 //! named in `modules_to_save`. A file is not trusted: shapes are checked before memory is taken.
 
 use super::blocks_of;
@@ -37,8 +37,8 @@ impl Update<f32> {
     /// Writes the update of a model as a PEFT LoRA adapter into an existing directory.
     ///
     /// The adapter is the update, not an approximation: each matrix gets the rank that its change
-    /// has in single precision, which is at most the width of a head for every head that moved.
-    /// Matrices that did not move are left out. `base` is what users call the model, a hub id or a
+    /// has in single precision, which is at most the width of a head for every updated head.
+    /// Matrices without an update are omitted. `base` is what users call the model, a hub id or a
     /// directory, for tools that load it by that name.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Update<f32> {
                     .push((format!("{START}{path}{end}"), Stored { shape, values, precision }));
             }
         }
-        let norms = self.moved_norms(model);
+        let norms = self.updated_norms(model);
         for (path, values) in &norms {
             check_finite(&file, path, values)?;
             let (shape, precision) = (vec![config.width], Precision::Single);
@@ -113,7 +113,7 @@ impl Update<f32> {
     /// [`Error::Unsupported`], [`Error::UnknownSetting`] or [`Error::BadPattern`] for an adapter
     /// of a kind that is not implemented, such as one with DoRA or biases;
     /// [`Error::SizeOutOfRange`] for a rank of 0 or beyond reason; [`Error::NotAdaptable`] for a
-    /// tensor that is no factor of one of the model's matrices, [`Error::DuplicateTensor`] or
+    /// tensor that is not a factor of one of the model's matrices, [`Error::DuplicateTensor`] or
     /// [`Error::MissingTensor`] for a factor that is there twice or not at all;
     /// [`Error::Empty`] without any, and those of [`Weights::from_bytes`] and [`Weights::tensor`].
     ///
@@ -152,18 +152,18 @@ impl Update<f32> {
         Self::without_zeros(blocks)
     }
 
-    /// The norms that the update moves, with it: tensors' names and numbers.
-    fn moved_norms(&self, model: &Network<f32>) -> Vec<(String, Vec<f32>)> {
-        let mut moved = Vec::new();
+    /// The norms that the update changes, with the update added: names and numbers of their tensors.
+    fn updated_norms(&self, model: &Network<f32>) -> Vec<(String, Vec<f32>)> {
+        let mut updated = Vec::new();
         for (block, change) in self.blocks.iter().filter(|(b, _)| b.kind() == BlockKind::Norm) {
             let mut rest = &change[..];
             for (name, own) in norm_tensors(model, block.layer()) {
                 let (change, next) = rest.split_at(own.len());
                 rest = next;
-                moved.push((name, own.iter().zip(change).map(|(a, b)| a + b).collect()));
+                updated.push((name, own.iter().zip(change).map(|(a, b)| a + b).collect()));
             }
         }
-        moved
+        updated
     }
 }
 
@@ -184,7 +184,7 @@ fn norm_tensors(model: &Network<f32>, layer: usize) -> Vec<(String, &[f32])> {
 }
 
 /// The layers whose norms an adapter has, each with how they differ from the model's; a tensor
-/// that is not there stands for one that did not move.
+/// that is missing stands for one without an update.
 fn changed_norms(
     weights: &Weights<'_>,
     model: &Network<f32>,

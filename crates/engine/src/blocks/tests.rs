@@ -1,6 +1,6 @@
 use super::*;
 
-/// A model with so many layers and heads, gated and with fewer key-value heads or not.
+/// A model of a given number of layers and heads, gated and with fewer key-value heads or not.
 fn config(layers: usize, heads: usize, gated: bool) -> Config {
     let json = if gated {
         format!(

@@ -61,7 +61,7 @@ pub enum Family {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Llama {
-    /// Heads that keys and values have; each serves as many query heads.
+    /// Heads that keys and values have; each serves the same number of query heads.
     pub key_value_heads: usize,
     /// Numbers per token in one attention head.
     pub head_width: usize,

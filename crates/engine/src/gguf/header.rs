@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// To what multiple of bytes the data and each tensor in it are moved.
+/// The multiple of bytes at which the data and each tensor in it begin.
 fn alignment(metadata: &Metadata, bytes: &[u8]) -> Result<u64, Error> {
     match metadata.integer(bytes, ALIGNMENT)? {
         None => Ok(32),
@@ -98,8 +98,8 @@ fn alignment(metadata: &Metadata, bytes: &[u8]) -> Result<u64, Error> {
     }
 }
 
-/// Checks that the tensors, in the order of their places, fill the data but for the bytes that
-/// move each to its alignment.
+/// Checks that the tensors, in the order of their places, fill the data, except for the bytes
+/// that pad each to its alignment.
 fn place(
     file: &Path,
     mut listed: Vec<Listed>,
@@ -163,7 +163,7 @@ impl<'a> Cursor<'a> {
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
         let bytes = self.take(what, N as u64)?;
-        Ok(bytes.try_into().expect("as many bytes were taken"))
+        Ok(bytes.try_into().expect("the number of bytes is the one asked for"))
     }
 
     fn u32(&mut self, what: &'static str) -> Result<u32, Error> {
@@ -181,7 +181,7 @@ impl<'a> Cursor<'a> {
         Err(Error::GgufCount { file: self.file.to_path_buf(), what, found, limit })
     }
 
-    /// A name: its length and its characters; bytes that are none are shown as `�`.
+    /// A name: its length and its characters; invalid UTF-8 is shown as `�`.
     fn name(&mut self, what: &'static str, limit: u64) -> Result<String, Error> {
         let length = self.u64(what)?;
         self.limit(what, length, limit)?;

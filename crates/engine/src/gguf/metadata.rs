@@ -242,7 +242,7 @@ fn elements<'b>(entry: &Entry, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]
     bytes[entry.place.clone()].chunks_exact(size.unwrap_or(1))
 }
 
-/// A whole number from its bytes; 0 for a type that is none.
+/// A whole number from its bytes; 0 for a type that is not an integer.
 fn integer(value: Value, bytes: &[u8]) -> i128 {
     let mut all = [0; 16];
     all[..bytes.len()].copy_from_slice(bytes);
@@ -256,7 +256,7 @@ fn integer(value: Value, bytes: &[u8]) -> i128 {
     }
 }
 
-/// A number from its bytes; NaN for a type that is none.
+/// A number from its bytes; NaN for a type that is not a number.
 fn number(value: Value, bytes: &[u8]) -> f64 {
     match (value, bytes) {
         (Value::Single, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),

@@ -123,8 +123,8 @@ pub(crate) struct Scratch<R: Real> {
 }
 
 impl<R: Real> Scratch<R> {
-    /// Room for so many rows of an adjoint, too, to which it is lent: sequences apart may have
-    /// more of them.
+    /// Room for `rows` rows of an adjoint, too, to which it is lent: separate sequences may have
+    /// more rows.
     pub(crate) fn make_room(&mut self, rows: usize, config: &Config) {
         for (buffer, width) in
             [(&mut self.normed, config.width), (&mut self.activated, config.inner)]

@@ -1,8 +1,8 @@
 //! Attention in the last layer, where one token of each sequence asks.
 //!
 //! A product of a sum is the sum of the products: instead of making keys and values of every
-//! token, the few queries are taken back through the matrix of the keys, meet the tokens as they
-//! are, and what they mix goes through the matrix of the values.
+//! token, the few queries are multiplied with the transposed matrix of the keys and meet the inputs
+//! themselves, and what they mix goes through the matrix of the values.
 //!
 //! ```text
 //! q·(z W_K) = (q W_Kᵀ)·z            asking = q W_Kᵀ, a vector as wide as the stream per head

@@ -1,4 +1,4 @@
-//! Carrying out a decision, with an eye on the linear picture that it was made from.
+//! Carrying out a decision, and how far the linearised model that it was made from holds.
 
 use super::Model;
 use crate::blocks::BlockId;
@@ -95,7 +95,7 @@ impl Outcome {
 }
 
 impl Model {
-    /// Carries out a decision on a task, beside what the linear picture predicts.
+    /// Carries out a decision on a task, beside what the linearised model predicts.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Model {
     /// # ).expect("this is a task");
     /// let geometry = model.observe(&task, &choose_blocks("value@all", model.config())?)?.geometry;
     /// let decision = decide(&geometry, &Policy::paper())?;
-    /// // No update can move a model without weights, and none is made.
+    /// // No update changes what a model without weights predicts, and none is made.
     /// let outcome = model.act(&task, &decision)?;
     /// assert_eq!((outcome.update, outcome.query_path), (None, vec![0.25]));
     /// # Ok::<(), Error>(())
@@ -282,9 +282,9 @@ fn by_steps(average: &Mixture<GradientDescent>) -> Vec<(usize, f64)> {
     weights
 }
 
-/// By how much an update moves the prediction for the query under the linear picture.
+/// By how much an update changes the prediction for the query in the linearised model.
 fn linear_change(residuals: &[f64], decision: &Decision) -> Result<f64, Error> {
-    let quantity = "the linear picture of an update";
+    let quantity = "the linearised model of an update";
     let query = decision.block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
     Ok(decision.plan.query_correction(&decision.spectrum, &query.coupling, residuals)?)
 }

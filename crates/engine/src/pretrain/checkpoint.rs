@@ -1,6 +1,6 @@
 //! A training run on disk: parameters, moments and the number of steps in one safetensors file.
 //!
-//! The file names the settings it was made with, and another run does not go on from it.
+//! The file names the settings it was made with, and a run with other settings does not resume from it.
 
 use crate::config::Config;
 use crate::error::Error;

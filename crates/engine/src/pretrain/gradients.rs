@@ -17,7 +17,7 @@ use crate::pretrain::places::{Places, check_trainable};
 use crate::real::Real;
 use std::ops::Range;
 
-/// Into how many parts a batch is cut, and so how many threads can be of use.
+/// Number of parts that a batch is cut into, and so of threads that can be of use.
 pub(crate) const SHARDS: usize = 4;
 
 /// Sequences are passed together until they have this many tokens: enough for long products, few

@@ -5,7 +5,7 @@
 //! z = norm₂(x);                      x ← x + gelu(z W_up + b) W_down + b
 //! ```
 //!
-//! Unlike in prediction every token is asked in every layer, and every parameter is moved.
+//! Unlike in prediction every token is asked in every layer, and every parameter is trained.
 
 use crate::attention::{AttentionPlan, Heads, ScoreAdjoints};
 use crate::config::Config;

@@ -31,7 +31,7 @@ pub struct PretrainSettings {
     pub seed: u64,
     /// Where the learning rate has come down to its last value.
     pub steps: usize,
-    /// In how many steps the learning rate rises to its highest value.
+    /// Number of steps over which the learning rate rises to its highest value.
     pub warmup_steps: usize,
     /// The highest learning rate.
     pub learning_rate: f64,

@@ -1,4 +1,4 @@
-//! The way back of a tape: from the predictions down to the lowest block.
+//! The backward pass of a tape: from the predictions down to the lowest block.
 //!
 //! In: one seed per sequence, at the last forward pass. Out: the adjoints that the factors of the
 //! blocks are made of, of the sum over sequences, or of every sequence by itself.
@@ -175,7 +175,7 @@ impl<R: Real> Tape<'_, R> {
         });
     }
 
-    /// Room for the adjoints that blocks need, of so many rows and sequences.
+    /// Room for the adjoints that blocks need, for this number of rows and sequences.
     fn room_for_adjoints(&self, rows: usize, sequences: usize) -> Vec<LayerAdjoints<R>> {
         let config = self.model.config();
         let room = |layer: usize| {
@@ -196,7 +196,7 @@ impl<R: Real> Tape<'_, R> {
     }
 }
 
-/// Copies what was found for some rows, or sequences, of so many; both may be empty.
+/// Copies what was found for some of `count` rows, or sequences; both may be empty.
 fn copy_part<R: Real>(found: &[R], place: &Range<usize>, count: usize, all: &mut [R]) {
     let size = all.len() / count;
     let target = &mut all[place.start * size..place.end * size];

@@ -37,7 +37,7 @@ impl<R: Real> Tape<'_, R> {
         self.rows_among(layer, kind, layout.rows(), layout.sequences())
     }
 
-    /// The same if there were so many rows and sequences.
+    /// The same for this number of rows and sequences.
     pub(super) fn rows_among(
         &self,
         layer: usize,
@@ -138,7 +138,7 @@ impl<R: Real> Tape<'_, R> {
             return Cow::Owned(vec![R::ONE; self.rows_of(layer, kind)]);
         }
         if kind == BlockKind::Key && self.folds(layer, kind) {
-            // The inputs mixed by how the scores move; the other factor is the queries.
+            // The inputs mixed by the adjoint of the scores; the other factor is the queries.
             return Cow::Borrowed(&self.adjoints[layer - self.lowest].asking);
         }
         let values = self.forward_inputs(layer, kind);

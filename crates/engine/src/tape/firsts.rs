@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl<R: Real> Tape<'_, R> {
     /// With the first factors that the model's setting asks for, right after the first pass; those
-    /// that come from prompts come from the first so many sequences.
+    /// that come from prompts come from the first `sequences` of them.
     pub(super) fn with_own_firsts(mut self, sequences: usize) -> Result<Self, Error> {
         let (model, lora) = (self.model, self.model.lora());
         let lora_blocks = self.blocks.iter().filter(|block| block.kind().is_lora());

@@ -39,7 +39,7 @@ impl<R: Real> Readout<R> {
         }
     }
 
-    /// `stream` and `normed` are `[sequences, width]`, for the first so many sequences.
+    /// `stream` and `normed` are `[sequences, width]`, for the first sequences of the layout.
     pub(super) fn run(&mut self, model: &Network<R>, stream: &[R], normed: &mut [R]) {
         let (width, labels) = (model.config().width, self.values.len());
         let sequences = stream.len() / width;
@@ -60,8 +60,8 @@ impl<R: Real> Readout<R> {
         }
     }
 
-    /// The adjoint of the stream, written over `stream [sequences, width]`, for as many sequences
-    /// as there are seeds.
+    /// The adjoint of the stream, written over `stream [sequences, width]`, one
+    /// sequence per seed.
     pub(super) fn adjoint(
         &mut self,
         model: &Network<R>,

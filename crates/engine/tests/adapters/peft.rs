@@ -101,14 +101,14 @@ fn factors_multiply_to_what_the_update_adds_to_a_checkpoint() {
 }
 
 /// The settings say what PEFT needs: every product counts once, whatever its rank, and only the
-/// modules that moved are named, in full.
+/// updated modules are named, in full.
 #[test]
 fn settings_make_every_product_count_once() {
     for family in 0..FAMILIES {
         let (model, mut rng) = (wide_model(family, 4), Rng::new(10 + family));
         let chosen = blocks("value,output,mlp-down@1..3", model.config());
         let mut update = random_update(&model, &chosen, &mut rng);
-        // Of the values of layer 2 none moves, of those of layer 1 the second head does not.
+        // No values of layer 2 are updated, and of layer 1 all but the second head.
         for block in chosen {
             let name = block.to_string();
             if name.starts_with("value.2.") || name == "value.1.1" {
@@ -225,7 +225,7 @@ fn an_update_comes_back() {
     }
 }
 
-/// Low-rank updates, norms and blocks of the same matrices move a model as they do without PEFT;
+/// Low-rank updates, norms and blocks of the same matrices update a model as they do without PEFT;
 /// what comes back of low-rank updates are the blocks of their matrices.
 #[test]
 fn low_rank_updates_and_norms_come_back_as_what_they_do() {

@@ -219,7 +219,7 @@ fn tensors_must_be_factors_of_the_models_matrices() {
     assert_eq!(copy.with_weights(&empty), Err(Error::Empty { quantity: "adapter" }));
     let refused = copy.with_weights(b"");
     assert!(matches!(refused, Err(Error::HeaderLength { available: 0, .. })), "{refused:?}");
-    // Numbers that are none, and types that are not read.
+    // NaN, and types that are not read.
     let mut broken = weights.clone();
     let end = broken.len();
     broken[end - 2..].copy_from_slice(&[0x80, 0x7f]);

@@ -48,7 +48,7 @@ impl Texts {
         text
     }
 
-    /// Checks the ids of as many texts as there are checksums, a hundred per checksum.
+    /// Checks the ids of a hundred texts per checksum.
     pub(crate) fn check(&self, name: &str, sums: &Value, encode: impl Fn(&str) -> Vec<u32>) {
         let of = |kind: &str| sums[kind].as_array().unwrap();
         for (group, (text_sum, id_sum)) in of("texts").iter().zip(of("ids")).enumerate() {

@@ -94,9 +94,8 @@ fn random_factors_have_the_kernel_of_the_matrix_on_average() {
     }
 }
 
-/// Directions of the inputs are orthonormal and as many as the leave-one-out prompts have; with all
-/// of them the kernel is that of the whole matrix. But for
-/// rounding the query has no say.
+/// Directions of the inputs are orthonormal and span those of the leave-one-out prompts; with all of
+/// them the kernel is that of the whole matrix. Apart from rounding, the query has no influence.
 #[test]
 fn all_directions_of_the_inputs_give_the_kernel_of_the_matrix() {
     let lora = Lora { rank: 6, first: FirstFactor::Inputs, seed: 0 };

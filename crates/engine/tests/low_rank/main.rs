@@ -1,4 +1,4 @@
-//! Low-rank updates: what their blocks are to the matrices that they move, and their files.
+//! Low-rank updates: what their blocks are to the matrices that they update, and their files.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]

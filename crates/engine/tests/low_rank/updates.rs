@@ -7,7 +7,7 @@ use fewstep_engine::{
     descend, observe, predict_updated,
 };
 
-/// Ten steps are `θ ← θ + ρ Aᵀ ∂/∂W` at `W + Aθ`, with the whole matrix moved head by head.
+/// Ten steps are `θ ← θ + ρ Aᵀ ∂/∂W` at `W + Aθ`, with the whole matrix updated head by head.
 #[test]
 fn steps_are_projected_steps_of_the_whole_matrix() {
     for (family, lora) in (0..FAMILIES).flat_map(|f| settings().map(|lora| (f, lora))) {
@@ -22,8 +22,8 @@ fn steps_are_projected_steps_of_the_whole_matrix() {
             let mut tape = Tape::new(&model, layout, task.labels(), &heads).unwrap();
             let mut theta = vec![0.0; descent.update.blocks()[0].1.len()];
             for step in 0..=10 {
-                let moved = by_heads(&model, &heads, &expand(first, &theta, width));
-                let predictions = tape.run(&moved).unwrap().to_vec();
+                let whole = by_heads(&model, &heads, &expand(first, &theta, width));
+                let predictions = tape.run(&whole).unwrap().to_vec();
                 let what = format!("family {family}, {kind}@{layers}, {lora:?}, step {step}");
                 assert_near(&descent.predictions[step], &predictions[..n], 1e-11, &what);
                 let query = [descent.query_predictions[step]];
@@ -41,8 +41,8 @@ fn steps_are_projected_steps_of_the_whole_matrix() {
     }
 }
 
-/// A matrix that is moved whole, by some heads and by a product gets the sum, in whatever order
-/// the blocks come and whatever moved before.
+/// A matrix that is updated whole, by some heads and by a product gets the sum, in whatever order
+/// the blocks come and whatever was updated before.
 #[test]
 fn overlapping_blocks_add_up() {
     for family in 0..FAMILIES {
@@ -56,7 +56,7 @@ fn overlapping_blocks_add_up() {
             let reversed: Vec<BlockId> = both.iter().rev().copied().collect();
             let layout = || task.layout().unwrap();
             let mut tape = Tape::new(&model, layout(), task.labels(), &both).unwrap();
-            // The last head moves by itself, and every other time not at all.
+            // The last head is updated by itself, and every other time not at all.
             for round in 0..4 {
                 let chosen = if round % 2 == 0 { &both } else { &reversed };
                 let mut update = Update::zeros(&model, chosen).unwrap();
@@ -231,7 +231,7 @@ fn settings_that_are_not_possible_are_refused() {
     assert_eq!(refused, Error::SizeMismatch { quantity: "update", found: 48, expected: 40 });
 }
 
-/// Inputs that are no numbers have no directions: the task is refused as it is without them.
+/// Inputs that are NaN have no directions: the task is refused as it is without them.
 #[test]
 fn directions_of_what_is_no_number_are_refused() {
     let (config, mut parameters, task) = random_case_of(0, 0);

@@ -1,4 +1,4 @@
-//! The whole matrix that a low-rank update moves, put together from the blocks of its heads.
+//! The whole matrix that a low-rank update changes, put together from the blocks of its heads.
 
 use crate::support::random_case_of;
 use fewstep_engine::{
@@ -20,7 +20,7 @@ pub(crate) fn settings() -> [Lora; 3] {
     ]
 }
 
-/// The first factors of a task: those of an update that has not moved.
+/// The first factors of a task: those of an update that is still 0.
 pub(crate) fn firsts<R: Real>(
     model: &Network<R>,
     task: &TokenTask,

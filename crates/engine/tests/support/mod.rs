@@ -131,7 +131,7 @@ pub(crate) fn digits(examples: &[(&str, &str)], order: Order) -> TokenTask {
     model.with_prompts(settings).read(&task).unwrap()
 }
 
-/// Eleven different examples: as many as fit.
+/// Eleven different examples, the most that fit.
 pub(crate) const DIGITS: [(&str, &str); 11] = [
     ("3", "0"),
     ("5", "2"),

@@ -126,7 +126,7 @@ fn outcome(model: &Model, task: &Task, horizon: HorizonName) -> (Decision, Outco
     (decision, outcome)
 }
 
-/// How far every real step was from the linear picture.
+/// How far every real step was from the linearised model.
 fn departures(
     decision: &Decision,
     residuals: &[f64],
@@ -142,7 +142,7 @@ fn departures(
     watch.departures().to_vec()
 }
 
-/// Every step can be watched against the linear picture, both computed here from the kernel.
+/// Every step can be watched against the linearised model, both computed here from the kernel.
 #[test]
 fn real_steps_can_be_watched() {
     for folder in FOLDERS {

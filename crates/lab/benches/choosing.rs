@@ -1,4 +1,4 @@
-//! What choosing costs beside observing, with the usual decision and with the paper's.
+//! What choosing costs beside observing, with the default policy and with the paper's.
 //!
 //! `cargo bench -p fewstep-lab --bench choosing`, and with `-- MODEL` for another model than the built-in
 //! one. Both are timed in turn on the same tasks, so that a busy machine slows both.
@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "this is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
-use fewstep::Way;
+use fewstep::Policy;
 use fewstep_core::decide;
 use fewstep_engine::{HubSettings, choose_blocks};
 use fewstep_lab::reproduce::digit_shift::draw;
@@ -21,10 +21,8 @@ fn main() {
     let name = name.as_deref().unwrap_or("builtin");
     let model =
         fewstep::load(name, &HubSettings::from_environment(), |_| ()).unwrap().dequantised();
-    for (decision, way) in
-        [("usual", Way::usual(model.config())), ("paper's", Way::paper(model.config()))]
-    {
-        let blocks = choose_blocks(&way.blocks, model.config()).unwrap();
+    for policy in [Policy::default(), Policy::paper()] {
+        let blocks = choose_blocks(&policy.blocks, model.config()).unwrap();
         let (mut observing, mut choosing) = (vec![], vec![]);
         for index in 0..TASKS {
             let task = draw(0, index, "\n").task;
@@ -32,13 +30,14 @@ fn main() {
             let seen = model.observe(&task, &blocks).unwrap();
             observing.push(start.elapsed().as_secs_f64());
             let start = Instant::now();
-            black_box(decide(&seen.geometry, &way.rules).unwrap());
+            black_box(decide(&seen.geometry, &policy).unwrap());
             choosing.push(start.elapsed().as_secs_f64());
         }
         let (observing, choosing) = (median(observing), median(choosing));
         println!(
-            "{name}, {decision} decision, {} candidates: observing {:.2} ms, choosing {:.3} ms, \
+            "{name}, policy {}, {} candidates: observing {:.2} ms, choosing {:.3} ms, \
              {:.2} %",
+            policy.name,
             blocks.len(),
             1e3 * observing,
             1e3 * choosing,

@@ -5,10 +5,9 @@
 
 use crate::digit_maps::{DIGITS, DigitMap, Prior, value};
 use crate::error::Error;
-use fewstep::Way;
 use fewstep::stream::in_order;
-use fewstep::{Action, Session};
-use fewstep_core::{HorizonRule, Rng, Rules, decide};
+use fewstep::{Action, Policy, Predictor};
+use fewstep_core::{HorizonName, HorizonRule, Rng, decide};
 use fewstep_engine::{Labels, Layout, Model};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -178,13 +177,12 @@ impl Adaptation {
         mut after: impl FnMut(usize),
     ) -> Result<Self, Error> {
         // The card says what the paper's protocol gives.
-        let way = Way::paper(model.config());
-        let session = Arc::new(Session::new(model, Action::Act)?.with_way(way)?);
+        let predictor = Arc::new(Predictor::new(model, Policy::paper(), Action::Act)?);
         let mut rng = Rng::new(seed);
         let jobs: Vec<(DigitMap, usize)> = (0..tasks)
             .map(|_| (Prior::paper().draw(EXAMPLES, &mut rng), rng.below(DIGITS)))
             .collect();
-        let work = move |(map, x): (DigitMap, usize)| follow(&session, &map, x);
+        let work = move |(map, x): (DigitMap, usize)| follow(&predictor, &map, x);
         let mut paths = Vec::with_capacity(tasks);
         let never = Arc::new(AtomicBool::new(false));
         let mut failed = None;
@@ -207,27 +205,30 @@ impl Adaptation {
 }
 
 /// Adapts to one task, as far as is looked at, with all blocks.
-fn follow(session: &Session, map: &DigitMap, x: usize) -> Result<Path, Error> {
-    let (model, task) = (session.model(), map.task("assessment", x));
-    let seen = model.observe(&task, session.blocks())?;
-    let by = |horizon| Rules { horizon, horizons: (0..=LONGEST).collect(), ..Rules::default() };
+fn follow(predictor: &Predictor, map: &DigitMap, x: usize) -> Result<Path, Error> {
+    let (model, task) = (predictor.model(), map.task("assessment", x));
+    let seen = model.observe(&task, predictor.blocks())?;
+    let by = |rule| {
+        let horizon = HorizonRule::of_name(rule);
+        Policy { horizon, horizons: (0..=LONGEST).collect(), ..Policy::paper() }
+    };
     let chosen = |rule| -> Result<usize, Error> {
         Ok(decide(&seen.geometry, &by(rule))?.how_far.horizon as usize)
     };
-    let farthest = decide(&seen.geometry, &by(HorizonRule::Fixed(LONGEST)))?;
+    let farthest = decide(&seen.geometry, &by(HorizonName::Fixed(LONGEST)))?;
     let target = value((x + map.shift) % DIGITS);
     let error = |prediction: f64| (prediction - target).powi(2);
     let path = model.act(&task, &farthest)?.query_path;
     let mut errors: Vec<f64> = path.into_iter().map(error).collect();
-    // Where no update can move the model, it stays where it is.
+    // Where no update can change the model, it stays as it is.
     errors.resize(LONGEST as usize + 1, *errors.last().expect("there is a first prediction"));
     let prior = Prior::pretraining();
     Ok(Path {
         inside: prior.shifts.contains(&map.shift),
         clean: map.noise == 0.0,
         errors,
-        evidence: chosen(HorizonRule::Evidence)?,
-        leave_one_out: chosen(HorizonRule::LeaveOneOut)?,
+        evidence: chosen(HorizonName::Evidence)?,
+        leave_one_out: chosen(HorizonName::LeaveOneOut)?,
         bayes: error(Prior::paper().predict_clean(&map.pairs, x).0),
     })
 }

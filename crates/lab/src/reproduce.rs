@@ -28,6 +28,7 @@ mod methods;
 mod pilot;
 mod plan;
 pub mod plot;
+mod policies;
 mod record;
 mod report;
 mod rules;
@@ -38,11 +39,11 @@ pub mod statistics;
 mod store;
 pub(crate) mod sweep;
 pub mod theory;
-mod ways;
 
 pub use families::Family;
-pub use pilot::{PILOT_TASKS, Pilot, SCALES, Trial, USUAL_SCALE};
+pub use pilot::{DEFAULT_SCALE, PILOT_TASKS, Pilot, SCALES, Trial};
 pub use plan::{Request, Traces};
+pub use policies::{FurtherOutcome, PolicyOutcome};
 pub use record::{
     Both, Choice, Failure, Further, Horizons, Line, Method, Path, Record, SeenBlock, Trace,
 };
@@ -52,4 +53,3 @@ pub use settings::{
     PAPER_LONGEST, Part, RULES_LONGEST, Role, SWEEP_LONGEST, Settings, Shard,
 };
 pub use store::{Lined, Store, Writer, gather};
-pub use ways::{Taken, TakenFurther};

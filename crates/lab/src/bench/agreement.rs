@@ -5,7 +5,7 @@ use super::own::Found;
 use super::torch::Numbers;
 use super::works::{Action, Variant, Work};
 use crate::error::Error;
-use fewstep_core::{Block, Geometry, Matrix, Rules, decide};
+use fewstep_core::{Block, Geometry, Matrix, Policy, decide};
 use serde::Serialize;
 
 /// How far two sides in single precision may be apart.
@@ -61,7 +61,7 @@ pub(super) fn compare(
     let pairs = seen.geometry.blocks().iter().zip(geometry.blocks());
     let kernels = pairs.map(|(own, other)| distance(&whole(own), &whole(other)));
     agreement.kernels = Some(check("kernels", kernels.fold(0.0, f64::max))?);
-    let horizon = decide(&geometry, &Rules::default())?.how_far.horizon;
+    let horizon = decide(&geometry, &Policy::paper())?.how_far.horizon;
     let apart = horizon.abs_diff(decision.how_far.horizon);
     check("horizons", f64::from(apart))?;
     agreement.horizon = Some(horizon);

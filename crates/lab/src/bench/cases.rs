@@ -2,7 +2,7 @@
 
 use super::works::{STEPS, Shape};
 use crate::error::{Error, refused};
-use fewstep_core::{Rng, Rules, decide};
+use fewstep_core::{Policy, Rng, decide};
 use fewstep_engine::{
     BlockId, Config, Follow, KernelForm, Labels, Network, Order, Steps, TokenTask,
     choose_blocks, observe,
@@ -17,7 +17,7 @@ const LABELS: u32 = 10;
 /// The seed of all prompts.
 const SEED: u64 = 60;
 
-/// How many of the last layers may move.
+/// How many of the last layers may be updated.
 pub(super) const LAYERS: usize = 4;
 
 /// A task as a file holds it.
@@ -29,7 +29,7 @@ pub(super) struct Case {
     label_tokens: Vec<u32>,
     label_values: Vec<f64>,
     targets: Vec<f64>,
-    /// The lowest layer whose values may move.
+    /// The lowest layer whose values may be updated.
     pub(super) first_layer: usize,
     step_size: f64,
     steps: usize,
@@ -44,7 +44,7 @@ impl Case {
         let mut case = Self::drawn(shape, layers, config);
         let task = case.task()?;
         let seen = observe(network, &task, &case.blocks(config)?, KernelForm::Cheapest)?;
-        case.step_size = decide(&seen.geometry, &Rules::default())?.how_far.step_size;
+        case.step_size = decide(&seen.geometry, &Policy::paper())?.how_far.step_size;
         Ok(case)
     }
 

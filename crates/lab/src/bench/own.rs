@@ -3,7 +3,7 @@
 use super::cases::Case;
 use super::works::Action;
 use crate::error::Error;
-use fewstep_core::{Decision, Rules, decide};
+use fewstep_core::{Decision, Policy, decide};
 use fewstep_engine::{
     BlockId, LinearPath, Network, Observation, Prepared, TokenTask, Update, descend,
     predict_updated,
@@ -75,7 +75,7 @@ impl<'a> Job<'a> {
         }
         let prepared = Prepared::new(self.network, &self.task, &self.blocks)?;
         let seen = prepared.observation().clone();
-        let decision = decide(&seen.geometry, &Rules::default())?;
+        let decision = decide(&seen.geometry, &Policy::paper())?;
         let (settings, started) = (self.case.settings(), now());
         if self.action == Action::Steps {
             let descent = prepared.descend(&self.blocks, &settings)?;

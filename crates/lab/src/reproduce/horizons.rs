@@ -4,7 +4,7 @@
 use super::digit_shift::Regime;
 use super::document::{Claim, Figure, Section, Table, Verdict};
 use super::findings::{claim, estimate, interval, p_value, texts};
-use super::methods::{Sample, Way};
+use super::methods::{HorizonMethod, Sample};
 use super::plot::{Axis, Plot, Point, Series, Style};
 use super::record::Record;
 use super::settings::{Experiment, FIXED_HORIZON};
@@ -30,8 +30,8 @@ pub(crate) fn section(experiment: Experiment, records: &[Record]) -> Result<Sect
             tables.push(errors(sample, how));
         }
     }
-    tables.push(comparisons(main, Way::Icl));
-    tables.push(comparisons(main, Way::Eight));
+    tables.push(comparisons(main, HorizonMethod::Icl));
+    tables.push(comparisons(main, HorizonMethod::Eight));
     tables.extend(gaps(main)?);
     let mut figures = vec![curve(experiment, main)];
     let mut claims = claims(experiment, main);
@@ -85,59 +85,69 @@ fn errors(sample: &Sample<'_>, how: &str) -> Table {
         header.push(format!("MSE ± SE, {name} ({})", group.len()));
     }
     header.extend(groups.iter().map(|(name, _)| format!("mean T, {name}")));
-    let row = |way: Way| {
-        let mut row = vec![way.title().to_owned()];
+    let row = |method: HorizonMethod| {
+        let mut row = vec![method.title().to_owned()];
         for (_, group) in &groups {
-            row.push(estimate(Mean::of(&group.errors(way)?)));
+            row.push(estimate(Mean::of(&group.errors(method)?)));
         }
         for (_, group) in &groups {
-            let steps = group.horizons(way).map(|steps| Mean::of(&steps).mean);
+            let steps = group.horizons(method).map(|steps| Mean::of(&steps).mean);
             row.push(steps.map_or("–".to_owned(), |mean| format!("{mean:.2}")));
         }
         Some(row)
     };
-    let rows = Way::ALL.into_iter().filter_map(row).collect();
+    let rows = HorizonMethod::ALL.into_iter().filter_map(row).collect();
     let caption = format!("Query error by method ({how})");
     Table { caption, header, rows }
 }
 
 /// Paired improvements over a baseline.
-fn comparisons(sample: &Sample<'_>, baseline: Way) -> Table {
+fn comparisons(sample: &Sample<'_>, baseline: HorizonMethod) -> Table {
     let groups = groups(sample);
     let mut header = vec!["method".to_owned()];
     for (name, _) in &groups {
         header.extend([format!("improvement [95 %], {name}"), format!("p, {name}")]);
     }
-    let row = |way: Way| {
-        let mut row = vec![way.title().to_owned()];
+    let row = |method: HorizonMethod| {
+        let mut row = vec![method.title().to_owned()];
         for (_, group) in &groups {
-            let found = improvement(group, baseline, way)?;
+            let found = improvement(group, baseline, method)?;
             row.extend([interval(&found), p_value(&found)]);
         }
         Some(row)
     };
-    let others = Way::ALL.into_iter().filter(|&way| way != baseline && way != Way::Oracle);
+    let others = HorizonMethod::ALL
+        .into_iter()
+        .filter(|&method| method != baseline && method != HorizonMethod::Oracle);
     let rows = others.filter_map(row).collect();
     Table { caption: format!("Improvement over {}", baseline.title()), header, rows }
 }
 
-/// The paired improvement of one way over another; `None` where one of them is not known.
-pub(crate) fn improvement(sample: &Sample<'_>, baseline: Way, way: Way) -> Option<Paired> {
-    let seed = way as u64 * 16 + baseline as u64;
-    Some(Paired::improvement(&sample.errors(baseline)?, &sample.errors(way)?, seed))
+/// The paired improvement of one method over another; `None` where one of them is not known.
+pub(crate) fn improvement(
+    sample: &Sample<'_>,
+    baseline: HorizonMethod,
+    method: HorizonMethod,
+) -> Option<Paired> {
+    let seed = method as u64 * 16 + baseline as u64;
+    Some(Paired::improvement(&sample.errors(baseline)?, &sample.errors(method)?, seed))
 }
 
 /// Prop. 2.1, where the exact predictor is known.
 fn gaps(sample: &Sample<'_>) -> Result<Option<Table>, Error> {
-    let Some(bayes) = sample.predictions(Way::Bayes).filter(|found| found.len() > 1) else {
+    let Some(bayes) = sample.predictions(HorizonMethod::Bayes).filter(|found| found.len() > 1)
+    else {
         return Ok(None);
     };
     let targets = sample.targets();
     let mut rows = vec![];
-    for way in Way::ALL.into_iter().filter(|way| !matches!(way, Way::Oracle | Way::Bayes)) {
-        let Some(found) = sample.predictions(way) else { continue };
+    for method in HorizonMethod::ALL
+        .into_iter()
+        .filter(|method| !matches!(method, HorizonMethod::Oracle | HorizonMethod::Bayes))
+    {
+        let Some(found) = sample.predictions(method) else { continue };
         let parts = decompose(&found, &bayes, &targets)?;
-        let mut row = vec![way.title().to_owned()];
+        let mut row = vec![method.title().to_owned()];
         for part in [parts.risk, parts.gap, parts.posterior_variance, parts.cross] {
             row.push(estimate(Mean { mean: part.mean, error: part.standard_error }));
         }
@@ -162,50 +172,50 @@ fn gaps(sample: &Sample<'_>) -> Result<Option<Table>, Error> {
 }
 
 fn claims(experiment: Experiment, sample: &Sample<'_>) -> Vec<Claim> {
-    let stated: &[(Way, Way, &str, &str)] = match experiment {
+    let stated: &[(HorizonMethod, HorizonMethod, &str, &str)] = match experiment {
         Experiment::Sst2 => &[
             (
-                Way::Eight,
-                Way::EvidenceFixed,
+                HorizonMethod::Eight,
+                HorizonMethod::EvidenceFixed,
                 "Fixed-σ evidence improves over T = 8 (App. J)",
                 "0.328 → 0.325",
             ),
             (
-                Way::Eight,
-                Way::Evidence,
+                HorizonMethod::Eight,
+                HorizonMethod::Evidence,
                 "MLE-σ evidence improves over T = 8 (App. J)",
                 "0.328 → 0.324",
             ),
         ],
         _ => &[
             (
-                Way::Icl,
-                Way::Eight,
+                HorizonMethod::Icl,
+                HorizonMethod::Eight,
                 "T = 8 improves over in-context learning (Table 1)",
                 "0.0747 → 0.0734, [0.000648, 0.001796], p 5.0e-5",
             ),
             (
-                Way::Eight,
-                Way::EvidenceFixed,
+                HorizonMethod::Eight,
+                HorizonMethod::EvidenceFixed,
                 "Fixed-σ evidence improves over T = 8 (Sec. 9)",
                 "0.0734 → 0.0722, [0.000545, 0.002894], p 0.00325",
             ),
             (
-                Way::Eight,
-                Way::Evidence,
+                HorizonMethod::Eight,
+                HorizonMethod::Evidence,
                 "MLE-σ evidence improves over T = 8 (Sec. 9)",
                 "0.0734 → 0.0719, [0.000605, 0.003079], p 0.00250",
             ),
             (
-                Way::Icl,
-                Way::Evidence,
+                HorizonMethod::Icl,
+                HorizonMethod::Evidence,
                 "MLE-σ evidence improves over in-context learning (Table 1)",
                 "0.0747 → 0.0719",
             ),
         ],
     };
-    let found = stated.iter().filter_map(|&(baseline, way, statement, paper)| {
-        Some(claim(statement, paper, &improvement(sample, baseline, way)?))
+    let found = stated.iter().filter_map(|&(baseline, method, statement, paper)| {
+        Some(claim(statement, paper, &improvement(sample, baseline, method)?))
     });
     found.collect()
 }
@@ -213,7 +223,9 @@ fn claims(experiment: Experiment, sample: &Sample<'_>) -> Vec<Claim> {
 /// Claims about the chosen horizons: they differ between prompts, and are longer on clean ones.
 fn adaptive(sample: &Sample<'_>) -> Vec<Claim> {
     let of = |regime| {
-        sample.only(|record| record.regime == Some(regime)).horizons(Way::EvidenceFixed)
+        sample
+            .only(|record| record.regime == Some(regime))
+            .horizons(HorizonMethod::EvidenceFixed)
     };
     let mut claims = vec![];
     if let (Some(clean), Some(noisy)) = (of(Regime::Clean), of(Regime::Noisy)) {
@@ -229,7 +241,8 @@ fn adaptive(sample: &Sample<'_>) -> Vec<Claim> {
         );
         claims.push(found);
     }
-    let Some(horizons) = sample.horizons(Way::EvidenceFixed).filter(|all| !all.is_empty())
+    let Some(horizons) =
+        sample.horizons(HorizonMethod::EvidenceFixed).filter(|all| !all.is_empty())
     else {
         return claims;
     };
@@ -298,9 +311,11 @@ fn ecdf(sample: &Sample<'_>) -> Figure {
     let longest = sample.longest();
     let mut series = vec![];
     let mut medians = vec![];
-    for (way, rule) in [(Way::EvidenceFixed, "fixed σ"), (Way::Evidence, "MLE σ")] {
+    for (method, rule) in
+        [(HorizonMethod::EvidenceFixed, "fixed σ"), (HorizonMethod::Evidence, "MLE σ")]
+    {
         for (name, group) in groups(sample).into_iter().skip(1) {
-            let mut steps = group.horizons(way).unwrap_or_default();
+            let mut steps = group.horizons(method).unwrap_or_default();
             steps.sort_by(f64::total_cmp);
             let count = steps.len() as f64;
             let share = |horizon: usize| {
@@ -399,7 +414,7 @@ mod tests {
         assert_eq!(find(&section, "T = 8 is the best").verdict, Verdict::NotHeld);
         let table = &section.tables[0];
         assert_eq!(table.header.len(), 7);
-        assert_eq!(table.rows.len(), Way::ALL.len());
+        assert_eq!(table.rows.len(), HorizonMethod::ALL.len());
         let icl = &table.rows[0];
         assert_eq!((icl[1].as_str(), icl[4].as_str()), ("1.0000 ± 0.0000", "0.00"));
         assert!(section.figures.iter().any(|figure| figure.name == "chosen-horizons"));

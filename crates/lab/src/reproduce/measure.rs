@@ -2,13 +2,13 @@
 //!
 //! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
 
+use super::policies::{PolicyOutcome, compared, follow};
 use super::record::{Both, Choice, Further, Horizons, Method, Path, SeenBlock, Trace, single};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
-use super::ways::{take, ways};
 use crate::error::Error;
 use fewstep_core::{
-    Decision, Evidence, Geometry, HorizonRule, Noise, Rng, Rules, Spectrum, StepSize, Update,
-    best_horizon, decide, subspace,
+    Decision, Evidence, Geometry, HorizonName, HorizonRule, Noise, Plan, Policy, Rng, Spectrum,
+    StepSize, best_horizon, decide, subspace,
 };
 use fewstep_engine::{
     BlockId, Descent, LinearPath, Model, Observation, Place, Prepared, Query, Steps, Task,
@@ -70,9 +70,11 @@ impl Bench {
         Ok((prepared, seen))
     }
 
-    fn rules(&self, horizon: HorizonRule) -> Rules {
+    /// All candidate blocks and numbers of steps, by a rule with the parameters it has by default.
+    fn policy(&self, rule: HorizonName) -> Policy {
+        let (horizon, step_scale) = (HorizonRule::of_name(rule), self.step_scale);
         let horizons = (0..=self.choices.longest).collect();
-        Rules { horizon, horizons, step_scale: self.step_scale, ..Rules::default() }
+        Policy { horizon, horizons, step_scale, ..Policy::paper() }
     }
 
     /// Steps with all candidate blocks, and what every rule says about them.
@@ -95,16 +97,16 @@ impl Bench {
     /// ```
     pub fn path(&self, task: &Task) -> Result<Path, Error> {
         let (prepared, seen) = self.observe(task)?;
-        let by = |rule| Ok::<_, Error>(decide(&seen.geometry, &self.rules(rule))?);
-        let farthest = by(HorizonRule::Fixed(self.choices.longest))?;
+        let by = |rule| Ok::<_, Error>(decide(&seen.geometry, &self.policy(rule))?);
+        let farthest = by(HorizonName::Fixed(self.choices.longest))?;
         let chosen = |rule| Ok::<_, Error>(by(rule)?.how_far.horizon);
-        let (gibbs, filter) = (by(HorizonRule::Gibbs)?, by(HorizonRule::BayesFilter)?);
+        let (gibbs, filter) = (by(HorizonName::Gibbs)?, by(HorizonName::BayesFilter)?);
         let horizons = Horizons {
-            evidence: chosen(HorizonRule::Evidence)?,
-            evidence_fixed: chosen(HorizonRule::EvidenceFixed)?,
+            evidence: chosen(HorizonName::Evidence)?,
+            evidence_fixed: chosen(HorizonName::EvidenceFixed)?,
             evidence_fitted: self.fitted_evidence(&seen.geometry, &farthest)?,
-            bayes_gap: chosen(HorizonRule::BayesGap)?,
-            leave_one_out: chosen(HorizonRule::LeaveOneOut)?,
+            bayes_gap: chosen(HorizonName::BayesGap)?,
+            leave_one_out: chosen(HorizonName::LeaveOneOut)?,
             gibbs_mean: mean_horizon(&gibbs),
         };
         let walk = self.walk(&seen, &farthest, |steps| {
@@ -124,7 +126,7 @@ impl Bench {
     fn fitted_evidence(&self, geometry: &Geometry, by: &Decision) -> Result<u32, Error> {
         let residuals = geometry.residuals();
         let variance = mean_square(residuals);
-        if by.update == Update::None {
+        if by.plan == Plan::None {
             return Ok(0);
         }
         let step = StepSize::fraction(self.step_scale, &by.spectrum)?;
@@ -134,7 +136,7 @@ impl Bench {
         Ok(best_horizon(&candidates, &evidence.curve(&candidates, noise)?)?.horizon)
     }
 
-    /// All steps at once; where nothing can move, predictions stay.
+    /// All steps at once; where nothing can be updated, predictions stay.
     fn walk(
         &self,
         seen: &Observation,
@@ -144,7 +146,7 @@ impl Bench {
         let horizon = self.choices.longest as usize;
         let residuals = seen.geometry.residuals();
         let real = !self.choices.linear_only;
-        if far.update == Update::None {
+        if far.plan == Plan::None {
             let (all, taken) = (horizon + 1, if real { horizon + 1 } else { 0 });
             return Ok(Walk {
                 steps: vec![seen.query_prediction; taken],
@@ -170,16 +172,15 @@ impl Bench {
     fn applied(&self, prepared: &Prepared<'_>, by: &Decision) -> Result<Both, Error> {
         let base = prepared.observation().query_prediction;
         let correction = by.query.map_or(0.0, |query| query.correction);
-        let steps = match &by.update {
+        let steps = match &by.plan {
             _ if self.choices.linear_only => None,
-            Update::None => Some(base),
+            Plan::None => Some(base),
             _ => Some(prepared.clone().act_at_once(by)?.1.adapted),
         };
         Ok(Both { steps, linear: base + correction })
     }
 
-    /// All that rules may look at, steps with all candidate blocks, and where whole decisions lead:
-    /// all of them, or on test tasks those alone that are judged. Further queries on the same
+    /// All that rules may look at, steps with all candidate blocks, and where whole policies lead. Further queries on the same
     /// examples are predicted under the same updates.
     ///
     /// # Errors
@@ -199,11 +200,10 @@ impl Bench {
     /// # Ok::<(), fewstep_lab::Error>(())
     /// ```
     pub fn trace(&self, task: &Task, further: &[Query]) -> Result<Trace, Error> {
-        let ways = ways(self.model.config());
         let (prepared, seen) = self.observe(task)?;
         let again = self.ask_again(task, further, &prepared)?;
-        let longest = HorizonRule::Fixed(self.choices.longest);
-        let farthest = decide(&seen.geometry, &self.rules(longest))?;
+        let longest = HorizonName::Fixed(self.choices.longest);
+        let farthest = decide(&seen.geometry, &self.policy(longest))?;
         let mut paths = vec![vec![]; further.len()];
         let walk = self.walk(&seen, &farthest, |steps| {
             if further.is_empty() {
@@ -226,9 +226,14 @@ impl Bench {
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
             examples: walk.examples.iter().map(|all| single(all)).collect(),
-            ways: take(&self.model, (task, &again.tokens), &ways, !self.choices.linear_only)?,
+            policies: self.follow((task, &again.tokens))?,
             further: again.further(paths, points),
         })
+    }
+
+    /// Where the policies lead that are compared.
+    fn follow(&self, asked: (&Task, &[Vec<u32>])) -> Result<Vec<PolicyOutcome>, Error> {
+        follow(&self.model, asked, &compared(), !self.choices.linear_only)
     }
 
     /// What is seen of further queries on the examples of a task.
@@ -349,8 +354,8 @@ impl Bench {
         let step = StepSize::fraction(step_scale, &spectrum)?;
         let steps = Steps::new(step.get(), FIXED_HORIZON as usize);
         let linear = LinearPath::new(&block, residuals, &steps)?;
-        let moved = linear.prompt_fits.last().expect("there is the first point");
-        let left: Vec<f64> = residuals.iter().zip(moved).map(|(r, f)| r - f).collect();
+        let fitted = linear.prompt_fits.last().expect("there is the first point");
+        let left: Vec<f64> = residuals.iter().zip(fitted).map(|(r, f)| r - f).collect();
         let change = linear.query_corrections.last().expect("there is the first point");
         let (mut query, mut fit) = (
             Both { steps: None, linear: base + change },
@@ -389,7 +394,7 @@ struct Again {
 
 impl Again {
     /// What is kept of them, with the paths of so many points that were seen of each; where nothing
-    /// moved, predictions stayed.
+    /// was updated, predictions stayed.
     fn further(self, paths: Vec<Vec<f64>>, points: usize) -> Vec<Further> {
         let queries = self.targets.into_iter().zip(self.seen).zip(paths);
         let further = |((target, seen), mut steps): ((f64, Observation), Vec<f64>)| {
@@ -453,7 +458,7 @@ mod tests {
         Bench::new(&fewstep::builtin().unwrap(), choices, 0.2).unwrap()
     }
 
-    /// A path against the library's own way of answering, one horizon and rule at a time.
+    /// A path against the library's own answers, one horizon and rule at a time.
     #[test]
     fn one_path_holds_what_every_rule_would_do_alone() {
         let bench = bench(&Choices { longest: 12, ..Choices::default() });
@@ -469,14 +474,14 @@ mod tests {
         let prepared = bench.model.prepare(&task, &bench.blocks).unwrap();
         let seen = prepared.observation();
         for (rule, horizon) in [
-            (HorizonRule::Fixed(0), 0),
-            (HorizonRule::Fixed(8), 8),
-            (HorizonRule::Evidence, path.horizons.evidence),
-            (HorizonRule::EvidenceFixed, path.horizons.evidence_fixed),
-            (HorizonRule::BayesGap, path.horizons.bayes_gap),
-            (HorizonRule::LeaveOneOut, path.horizons.leave_one_out),
+            (HorizonName::Fixed(0), 0),
+            (HorizonName::Fixed(8), 8),
+            (HorizonName::Evidence, path.horizons.evidence),
+            (HorizonName::EvidenceFixed, path.horizons.evidence_fixed),
+            (HorizonName::BayesGap, path.horizons.bayes_gap),
+            (HorizonName::LeaveOneOut, path.horizons.leave_one_out),
         ] {
-            let decision = decide(&seen.geometry, &bench.rules(rule)).unwrap();
+            let decision = decide(&seen.geometry, &bench.policy(rule)).unwrap();
             assert_eq!(decision.how_far.horizon, horizon);
             let (_, outcome) = prepared.clone().act(&decision).unwrap();
             let (step, linear) = (path.steps[horizon as usize], path.linear[horizon as usize]);
@@ -489,7 +494,7 @@ mod tests {
         assert!(path.fit[12] < path.fit[0]);
     }
 
-    /// With all blocks, the linear picture of eight steps is that of the path.
+    /// With all blocks, the linearised model after eight steps is that of the path.
     #[test]
     fn choices_and_paths_agree_where_they_are_the_same() {
         let bench = bench(&Choices { longest: 8, ..Choices::default() });
@@ -531,7 +536,7 @@ mod tests {
             let (all, alone) = (trace(&drawn.task, &drawn.further), trace(&drawn.task, &[]));
             let mut own = all.clone();
             own.further.clear();
-            own.ways.iter_mut().for_each(|way| way.further.clear());
+            own.policies.iter_mut().for_each(|outcome| outcome.further.clear());
             assert_eq!(own, alone);
             assert_eq!(all.further.len(), 2);
             for ((again, target), query) in all.asked_again().zip(&drawn.further) {
@@ -546,21 +551,22 @@ mod tests {
                     .iter()
                     .zip(&expected.steps)
                     .for_each(|(a, b)| close(*a, *b, "step"));
-                let moved = (again.base - all.base).abs();
-                assert!(moved > 1e-3, "it is another query: {moved}");
+                let apart = (again.base - all.base).abs();
+                assert!(apart > 1e-3, "it is another query: {apart}");
                 for (found, block) in again.blocks.iter().zip(&expected.blocks) {
                     near(&found.coupling, &block.coupling, "coupling");
                     near(&[found.variance], &[block.variance], "variance");
                 }
-                assert_eq!(again.ways.len(), expected.ways.len());
-                for (found, way) in again.ways.iter().zip(&expected.ways) {
-                    assert_eq!((&found.block, found.horizon), (&way.block, way.horizon));
-                    close(found.linear, way.linear, &found.way);
-                    near(&found.seen.coupling, &way.seen.coupling, &found.way);
-                    near(&[found.seen.variance], &[way.seen.variance], &found.way);
+                assert_eq!(again.policies.len(), expected.policies.len());
+                for (found, alone) in again.policies.iter().zip(&expected.policies) {
+                    assert_eq!((&found.block, found.horizon), (&alone.block, alone.horizon));
+                    close(found.linear, alone.linear, &found.policy);
+                    near(&found.seen.coupling, &alone.seen.coupling, &found.policy);
+                    near(&[found.seen.variance], &[alone.seen.variance], &found.policy);
                     assert_eq!(found.prediction.is_none(), linear_only);
-                    let [a, b] = [found, way].map(|taken| taken.prediction.unwrap_or(0.0));
-                    close(a, b, &found.way);
+                    let [a, b] =
+                        [found, alone].map(|outcome| outcome.prediction.unwrap_or(0.0));
+                    close(a, b, &found.policy);
                 }
             }
             let read: Trace =

@@ -1,4 +1,4 @@
-//! Ways to answer a task, compared on the same records.
+//! Methods to answer a task, compared on the same records.
 //!
 //! In: [`Record`]s with paths. Out: for every method its error and its number of steps on every
 //! task. What looks at the answers says so in its name.
@@ -26,9 +26,9 @@ impl Path {
     }
 }
 
-/// A way to answer a task.
+/// A method to answer a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum HorizonMethod {
     /// No update.
     Icl,
     /// Eight steps.
@@ -53,7 +53,7 @@ pub(crate) enum Way {
     Bayes,
 }
 
-impl Way {
+impl HorizonMethod {
     /// All of them, as they stand in tables.
     pub(crate) const ALL: [Self; 11] = [
         Self::Icl,
@@ -163,61 +163,63 @@ impl<'a> Sample<'a> {
         self.records.iter().map(best).collect()
     }
 
-    /// Squared errors of a way, task by task; `None` if it is not known for them.
-    pub(crate) fn errors(&self, way: Way) -> Option<Vec<f64>> {
-        if way == Way::Oracle {
+    /// Squared errors of a method, task by task; `None` if it is not known for them.
+    pub(crate) fn errors(&self, method: HorizonMethod) -> Option<Vec<f64>> {
+        if method == HorizonMethod::Oracle {
             return Some(self.oracle().into_iter().map(|(_, error)| error).collect());
         }
-        let predictions = self.predictions(way)?;
+        let predictions = self.predictions(method)?;
         let pairs = predictions.iter().zip(&self.records);
         Some(pairs.map(|(found, (record, _))| (found - record.target).powi(2)).collect())
     }
 
-    /// Predictions of a way, task by task; `None` if it is not known for them.
-    pub(crate) fn predictions(&self, way: Way) -> Option<Vec<f64>> {
-        let steps = self.steps(way);
+    /// Predictions of a method, task by task; `None` if it is not known for them.
+    pub(crate) fn predictions(&self, method: HorizonMethod) -> Option<Vec<f64>> {
+        let steps = self.steps(method);
         let predict = |(index, (record, path)): (usize, &(&Record, &Path))| {
             let at = |horizon: usize| {
                 let path = path.by(self.dynamics);
                 path[horizon.min(path.len() - 1)]
             };
-            match way {
-                Way::Gibbs => path.gibbs.by(self.dynamics),
-                Way::BayesFilter => path.bayes_filter.by(self.dynamics),
-                Way::Bayes => record.bayes.map(|bayes| bayes.mean),
+            match method {
+                HorizonMethod::Gibbs => path.gibbs.by(self.dynamics),
+                HorizonMethod::BayesFilter => path.bayes_filter.by(self.dynamics),
+                HorizonMethod::Bayes => record.bayes.map(|bayes| bayes.mean),
                 _ => steps.as_ref().map(|steps| at(steps[index])),
             }
         };
         self.records.iter().enumerate().map(predict).collect()
     }
 
-    /// Numbers of steps, task by task; `None` for ways that take none or an average.
-    fn steps(&self, way: Way) -> Option<Vec<usize>> {
+    /// Numbers of steps, task by task; `None` for methods that take none or an average.
+    fn steps(&self, method: HorizonMethod) -> Option<Vec<usize>> {
         let all = |number: usize| Some(vec![number; self.len()]);
         let of = |number: &dyn Fn(&Path) -> u32| {
             Some(self.records.iter().map(|(_, path)| number(path) as usize).collect())
         };
-        match way {
-            Way::Icl => all(0),
-            Way::Eight => all(FIXED_HORIZON as usize),
-            Way::Hindsight => all(self.hindsight()),
-            Way::EvidenceFixed => of(&|path| path.horizons.evidence_fixed),
-            Way::Evidence => of(&|path| path.horizons.evidence),
-            Way::BayesGap => of(&|path| path.horizons.bayes_gap),
-            Way::LeaveOneOut => of(&|path| path.horizons.leave_one_out),
-            Way::Oracle => Some(self.oracle().into_iter().map(|(steps, _)| steps).collect()),
-            Way::Gibbs | Way::BayesFilter | Way::Bayes => None,
+        match method {
+            HorizonMethod::Icl => all(0),
+            HorizonMethod::Eight => all(FIXED_HORIZON as usize),
+            HorizonMethod::Hindsight => all(self.hindsight()),
+            HorizonMethod::EvidenceFixed => of(&|path| path.horizons.evidence_fixed),
+            HorizonMethod::Evidence => of(&|path| path.horizons.evidence),
+            HorizonMethod::BayesGap => of(&|path| path.horizons.bayes_gap),
+            HorizonMethod::LeaveOneOut => of(&|path| path.horizons.leave_one_out),
+            HorizonMethod::Oracle => {
+                Some(self.oracle().into_iter().map(|(steps, _)| steps).collect())
+            }
+            HorizonMethod::Gibbs | HorizonMethod::BayesFilter | HorizonMethod::Bayes => None,
         }
     }
 
-    /// Numbers of steps, task by task; means for the average over horizons, `None` for ways that
+    /// Numbers of steps, task by task; means for the average over horizons, `None` for methods that
     /// take no steps.
-    pub(crate) fn horizons(&self, way: Way) -> Option<Vec<f64>> {
-        if way == Way::Gibbs {
+    pub(crate) fn horizons(&self, method: HorizonMethod) -> Option<Vec<f64>> {
+        if method == HorizonMethod::Gibbs {
             let mean = |(_, path): &(&Record, &Path)| path.horizons.gibbs_mean;
             return Some(self.records.iter().map(mean).collect());
         }
-        let steps = self.steps(way)?;
+        let steps = self.steps(method)?;
         Some(steps.into_iter().map(|steps| steps as f64).collect())
     }
 
@@ -284,28 +286,28 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_way_reads_its_own_number() {
+    fn every_method_reads_its_own_number() {
         let records = [record(0, 1.0, -0.1, 10), record(1, 1.0, 0.1, 4)];
         let steps = Sample::new(&records, Dynamics::Steps);
-        let errors = |way| steps.errors(way).unwrap();
-        assert!(close(&errors(Way::Icl), &[1.0, 1.0]));
-        assert!(close(&errors(Way::Eight), &[0.04, 1.8_f64.powi(2)]));
-        assert!(close(&errors(Way::Evidence), &[0.0, 1.96]));
-        assert!(close(&errors(Way::EvidenceFixed), &[0.25, 1.44]));
-        assert!(close(&errors(Way::BayesGap), &[0.81, 1.21]));
-        assert!(close(&errors(Way::LeaveOneOut), &[0.64, 1.44]));
-        assert!(close(&errors(Way::Gibbs), &[0.25, 0.25]));
-        assert!(close(&errors(Way::Oracle), &[0.0, 1.0]));
-        assert!(close(&errors(Way::Bayes), &[0.01, 0.01]));
-        assert_eq!(steps.horizons(Way::Oracle), Some(vec![10.0, 0.0]));
-        assert_eq!(steps.horizons(Way::Gibbs), Some(vec![4.5, 4.5]));
-        assert_eq!(steps.horizons(Way::Bayes), None);
+        let errors = |method| steps.errors(method).unwrap();
+        assert!(close(&errors(HorizonMethod::Icl), &[1.0, 1.0]));
+        assert!(close(&errors(HorizonMethod::Eight), &[0.04, 1.8_f64.powi(2)]));
+        assert!(close(&errors(HorizonMethod::Evidence), &[0.0, 1.96]));
+        assert!(close(&errors(HorizonMethod::EvidenceFixed), &[0.25, 1.44]));
+        assert!(close(&errors(HorizonMethod::BayesGap), &[0.81, 1.21]));
+        assert!(close(&errors(HorizonMethod::LeaveOneOut), &[0.64, 1.44]));
+        assert!(close(&errors(HorizonMethod::Gibbs), &[0.25, 0.25]));
+        assert!(close(&errors(HorizonMethod::Oracle), &[0.0, 1.0]));
+        assert!(close(&errors(HorizonMethod::Bayes), &[0.01, 0.01]));
+        assert_eq!(steps.horizons(HorizonMethod::Oracle), Some(vec![10.0, 0.0]));
+        assert_eq!(steps.horizons(HorizonMethod::Gibbs), Some(vec![4.5, 4.5]));
+        assert_eq!(steps.horizons(HorizonMethod::Bayes), None);
         // (1 − T/10)² + (1 + T/10)² is smallest at 0.
         assert_eq!(steps.hindsight(), 0);
         assert_eq!(steps.only(|record| record.task == 0).hindsight(), 10);
         let linear = Sample::new(&records, Dynamics::Linear);
-        assert!(close(&linear.errors(Way::Eight).unwrap(), &[0.36, 2.6_f64.powi(2)]));
-        assert!(close(&linear.errors(Way::Gibbs).unwrap(), &[0.0625, 0.0625]));
+        assert!(close(&linear.errors(HorizonMethod::Eight).unwrap(), &[0.36, 2.6_f64.powi(2)]));
+        assert!(close(&linear.errors(HorizonMethod::Gibbs).unwrap(), &[0.0625, 0.0625]));
     }
 
     #[test]
@@ -317,6 +319,6 @@ pub(crate) mod tests {
         records[0].bayes = None;
         assert!(Sample::new(&records, Dynamics::Steps).is_empty());
         let linear = Sample::new(&records, Dynamics::Linear);
-        assert_eq!((linear.len(), linear.errors(Way::Bayes)), (1, None));
+        assert_eq!((linear.len(), linear.errors(HorizonMethod::Bayes)), (1, None));
     }
 }

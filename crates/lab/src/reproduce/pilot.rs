@@ -16,7 +16,7 @@ pub const PILOT_TASKS: usize = 20;
 pub const SCALES: [f64; 3] = [0.05, 0.1, 0.2];
 
 /// The fraction that is taken where there is no pilot, as in App. J.
-pub const USUAL_SCALE: f64 = 0.1;
+pub const DEFAULT_SCALE: f64 = 0.1;
 
 /// What the pilot found.
 ///
@@ -66,7 +66,7 @@ impl Pilot {
     /// # Ok::<(), fewstep_lab::Error>(())
     /// ```
     pub fn run(model: &Model, choices: &Choices, seed: u64) -> Result<Self, Error> {
-        let bench = Bench::new(model, choices, USUAL_SCALE)?;
+        let bench = Bench::new(model, choices, DEFAULT_SCALE)?;
         let errors = |number: usize| -> Result<Vec<f64>, Error> {
             let drawn = draw_from(seed, Stream::Pilot, number, &choices.separator);
             let found = bench.fixed(&drawn.task, &SCALES)?;
@@ -88,7 +88,7 @@ impl Pilot {
 /// The fraction with the smallest error; of equal ones the smallest.
 fn best(tried: &[Trial]) -> f64 {
     let smallest = tried.iter().min_by(|a, b| a.error.total_cmp(&b.error));
-    smallest.map_or(USUAL_SCALE, |trial| trial.step_scale)
+    smallest.map_or(DEFAULT_SCALE, |trial| trial.step_scale)
 }
 
 #[cfg(test)]

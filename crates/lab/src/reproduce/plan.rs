@@ -1,9 +1,9 @@
 //! What is asked for, as the parts of a run.
 
 use super::families::Family;
-use super::pilot::USUAL_SCALE;
+use super::pilot::DEFAULT_SCALE;
 use super::settings::{Choices, Experiment, MOST_QUERIES, Part, Role, Settings};
-use super::sst2::{Sentences, USUAL_TOKENS};
+use super::sst2::{DEFAULT_TOKENS, Sentences};
 use super::sweep;
 use crate::error::Error;
 use fewstep_engine::Model;
@@ -99,8 +99,8 @@ impl Request {
         let seed = self.seed.wrapping_add(index);
         let mut choices = self.choices.clone();
         if experiment == Experiment::Sst2 {
-            choices.max_tokens_per_example.get_or_insert(USUAL_TOKENS);
-            choices.step_scale.get_or_insert(USUAL_SCALE);
+            choices.max_tokens_per_example.get_or_insert(DEFAULT_TOKENS);
+            choices.step_scale.get_or_insert(DEFAULT_SCALE);
         }
         let name = match self.seeds {
             1 => experiment.to_string(),
@@ -177,7 +177,7 @@ impl Traces {
         for &family in &families {
             let mut choices = self.choices.clone();
             if family.needs_sentences() {
-                choices.max_tokens_per_example.get_or_insert(USUAL_TOKENS);
+                choices.max_tokens_per_example.get_or_insert(DEFAULT_TOKENS);
             }
             for seed in (0..self.seeds).map(|index| self.seed.wrapping_add(index)) {
                 parts.push(Part {
@@ -270,7 +270,7 @@ mod tests {
         let refused = traces.settings("builtin", &model, None);
         assert_eq!(refused, Err(Error::BadQueries { found: 11, most: 10 }));
         let part = sst2.part(Experiment::Sst2, 0);
-        assert_eq!(part.choices.max_tokens_per_example, Some(USUAL_TOKENS));
-        assert_eq!(part.choices.step_scale, Some(USUAL_SCALE));
+        assert_eq!(part.choices.max_tokens_per_example, Some(DEFAULT_TOKENS));
+        assert_eq!(part.choices.step_scale, Some(DEFAULT_SCALE));
     }
 }

@@ -4,10 +4,9 @@
 //! of them later.
 
 use super::digit_shift::{Bayes, Regime};
-use super::ways::Taken;
+use super::policies::PolicyOutcome;
 use crate::error::Error;
-use fewstep_core::leave_one_out::Answers;
-use fewstep_core::{Block, Geometry};
+use fewstep_core::{Answers, Block, Geometry};
 use serde::{Deserialize, Serialize};
 
 /// What came of a task: a line of a file of results.
@@ -121,8 +120,9 @@ pub struct Trace {
     pub steps: Vec<f64>,
     /// The same for each example, which steps have seen.
     pub examples: Vec<Vec<f32>>,
-    /// Where whole decisions led.
-    pub ways: Vec<Taken>,
+    /// Where whole policies led.
+    #[serde(rename = "ways")]
+    pub policies: Vec<PolicyOutcome>,
     /// Further queries on the same examples: residuals, kernels and updates are the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Further>,
@@ -248,7 +248,7 @@ impl Trace {
                 blocks: self.blocks.iter().enumerate().map(block).collect(),
                 steps: query.steps.clone(),
                 examples: vec![],
-                ways: self.ways.iter().filter_map(|way| way.asked_again(index)).collect(),
+                policies: self.policies.iter().filter_map(|p| p.asked_again(index)).collect(),
                 further: vec![],
             };
             (trace, query.target)
@@ -256,7 +256,7 @@ impl Trace {
     }
 }
 
-/// A prediction by steps in the model, unless none were taken, and by the linear picture.
+/// A prediction by steps in the model, unless none were taken, and by the linearised model.
 ///
 /// # Examples
 ///
@@ -266,7 +266,7 @@ impl Trace {
 pub struct Both {
     /// In the model.
     pub steps: Option<f64>,
-    /// By the linear picture.
+    /// By the linearised model.
     pub linear: f64,
 }
 
@@ -280,7 +280,7 @@ pub struct Both {
 pub struct Path {
     /// After steps in the model; empty if none were taken.
     pub steps: Vec<f64>,
-    /// By the linear picture.
+    /// By the linearised model.
     pub linear: Vec<f64>,
     /// The mean squared error on the prompt after steps in the model.
     pub fit: Vec<f64>,

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Section, Table};
 use super::findings::{interval, texts};
-use super::methods::{Sample, Way};
+use super::methods::{HorizonMethod, Sample};
 use super::pilot::Pilot;
 use super::record::{Line, Record};
 use super::run::by_pilot;
@@ -159,19 +159,19 @@ impl Findings {
     /// The paper's effects, seed by seed.
     fn by_seed(&self, experiment: Experiment) -> Option<Table> {
         let pairs = [
-            (Way::Icl, Way::Eight),
-            (Way::Eight, Way::EvidenceFixed),
-            (Way::Eight, Way::Evidence),
-            (Way::Eight, Way::LeaveOneOut),
+            (HorizonMethod::Icl, HorizonMethod::Eight),
+            (HorizonMethod::Eight, HorizonMethod::EvidenceFixed),
+            (HorizonMethod::Eight, HorizonMethod::Evidence),
+            (HorizonMethod::Eight, HorizonMethod::LeaveOneOut),
         ];
         let mut header = texts(["seed"]);
-        for (baseline, way) in pairs {
-            header.push(format!("{} over {}", way.title(), baseline.title()));
+        for (baseline, method) in pairs {
+            header.push(format!("{} over {}", method.title(), baseline.title()));
         }
         let row = |(seed, records): (u64, Vec<Record>)| {
             let sample = Sample::preferred(&records);
-            let cell = |(baseline, way)| {
-                let found = horizons::improvement(&sample, baseline, way);
+            let cell = |(baseline, method)| {
+                let found = horizons::improvement(&sample, baseline, method);
                 found.map_or("–".to_owned(), |found| interval(&found))
             };
             std::iter::once(seed.to_string()).chain(pairs.map(cell)).collect()
@@ -273,7 +273,7 @@ fn described(part: &Part, found: usize) -> String {
     words.push(match choices.step_scale {
         Some(scale) => format!("c = {scale}"),
         None if by_pilot(part) => "c by the pilot".to_owned(),
-        None => format!("c = {}", super::pilot::USUAL_SCALE),
+        None => format!("c = {}", super::pilot::DEFAULT_SCALE),
     });
     if part.experiment != Experiment::Heads {
         words.push(format!("horizons 0 to {}", choices.longest));

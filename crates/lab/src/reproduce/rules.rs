@@ -15,10 +15,10 @@ mod when;
 use super::document::{Figure, Section, Table};
 use super::families::Family;
 use super::findings::{interval, texts};
+use super::policies::DEFAULT_POLICY;
 use super::record::Record;
 use super::settings::{Part, Role};
 use super::statistics::Paired;
-use super::ways::USUAL;
 use crate::assessment::Mean;
 use crate::error::Error;
 use candidates::{FINALISTS, Rule, SHOWN};
@@ -60,7 +60,7 @@ fn by_family(parts: &[(&Part, Vec<Record>)], role: &Role) -> Result<ByFamily, Er
 }
 
 fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Error> {
-    let (mut tables, mut figures, mut decisions) = (vec![], vec![], 0);
+    let (mut tables, mut figures, mut policies) = (vec![], vec![], 0);
     for (dynamics, how) in [
         (Dynamics::Steps, "gradient steps in the model"),
         (Dynamics::Linear, "linear dynamics"),
@@ -73,8 +73,8 @@ fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Err
         if fields.is_empty() {
             continue;
         }
-        if let Some((table, figure)) = usual(cases, dynamics, how)? {
-            // The usual decision answers by the linear picture in both: it is looked at once.
+        if let Some((table, figure)) = default_policy(cases, dynamics, how)? {
+            // The default policy answers by the linearised model in both: it is looked at once.
             let first = figures.is_empty();
             tables.push(table);
             figures.push(figure);
@@ -83,7 +83,7 @@ fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Err
             }
         }
         let judged = judge_all(&fields, rules)?;
-        decisions = decisions.max(judged.len() - rules.len());
+        policies = policies.max(judged.len() - rules.len());
         tables.push(shares_table(&fields, &judged, how));
         tables.push(families_table(&fields, how));
         tables.push(harm_table(&fields, &judged, how));
@@ -110,23 +110,23 @@ fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Err
          no adaptation.",
         rules.len()
     );
-    if decisions > 0 {
-        let whole = match decisions {
-            1 => "a whole decision with blocks of its own, so that it".to_owned(),
+    if policies > 0 {
+        let whole = match policies {
+            1 => "a whole policy with blocks of its own, so that it".to_owned(),
             many => {
-                format!("{many} whole decisions, each with blocks of its own, so that they")
+                format!("{many} whole policies, each with blocks of its own, so that they")
             }
         };
         text += &format!(
             " Beside them {whole} can gain more than any number of steps with the candidate blocks \
-             of these settings. The linear picture answers where names do not say otherwise."
+             of these settings. The linearised model answers where names do not say otherwise."
         );
     }
     text += &asked(cases);
     text += " Nobody who sees a prompt alone knows what is best for one query of it, or for all of \
              them; what there is to gain by more answers on the same prompt is shown by the number of \
              steps that is best for the other half of its queries.";
-    text += " Predictions by linear dynamics are cut to the range of the labels, which no prediction \
+    text += " Predictions by linear dynamics are clamped to the range of the labels, which no prediction \
              of a model leaves.";
     let title = title.to_owned();
     Ok(Section { title, text: vec![text], tables, figures, ..Section::default() })
@@ -148,9 +148,9 @@ fn asked(cases: &ByFamily) -> String {
     )
 }
 
-/// What the usual decision gains, if it was carried out on all tasks; with clean and noisy shifts
+/// What the default policy gains, if it was followed on all tasks; with clean and noisy shifts
 /// together, as the paper mixes them.
-fn usual(
+fn default_policy(
     cases: &ByFamily,
     dynamics: Dynamics,
     how: &str,
@@ -167,7 +167,7 @@ fn usual(
     if fields.iter().any(|(name, _)| *name == Family::ShiftNoisy.to_string()) {
         fields.push(("shift, clean and noisy".to_owned(), Field::new(&mixed, dynamics)?));
     }
-    fields.retain(|(_, field)| field.ways().iter().any(|way| way == USUAL));
+    fields.retain(|(_, field)| field.policies().iter().any(|name| name == DEFAULT_POLICY));
     let name = match dynamics {
         Dynamics::Steps => "rules-gains",
         Dynamics::Linear => "rules-gains-linear",
@@ -176,10 +176,10 @@ fn usual(
     Ok(drawn.then(|| (gains::table(&fields, how), gains::figure(&fields, name, how))))
 }
 
-/// A rule or a whole decision by its name, judged on every family.
+/// A rule or a whole policy by its name, judged on every family.
 type Row = (String, Vec<Judged>);
 
-/// Every rule, then every whole decision that was carried out for all tasks.
+/// Every rule, then every policy that was followed for all tasks.
 fn judge_all(fields: &[(Family, Field<'_>)], rules: &[Rule]) -> Result<Vec<Row>, Error> {
     let judge = |errors: &dyn Fn(&Field<'_>) -> Result<Errors, Error>| {
         let each = fields.iter().enumerate();
@@ -191,10 +191,10 @@ fn judge_all(fields: &[(Family, Field<'_>)], rules: &[Rule]) -> Result<Vec<Row>,
         judged.push((rule.to_string(), judge(&|field| field.errors(rule))?));
     }
     let (_, first) = &fields[0];
-    for way in first.ways() {
-        if fields.iter().all(|(_, field)| field.ways().contains(&way)) {
-            let errors = judge(&|field| Ok(field.way_errors(&way)))?;
-            judged.push((format!("decision: {way}"), errors));
+    for policy in first.policies() {
+        if fields.iter().all(|(_, field)| field.policies().contains(&policy)) {
+            let errors = judge(&|field| Ok(field.policy_errors(&policy)))?;
+            judged.push((format!("policy: {policy}"), errors));
         }
     }
     Ok(judged)

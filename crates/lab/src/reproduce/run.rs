@@ -3,7 +3,7 @@
 use super::digit_shift::{self, Drawn};
 use super::families::Family;
 use super::measure::Bench;
-use super::pilot::{Pilot, USUAL_SCALE};
+use super::pilot::{DEFAULT_SCALE, Pilot};
 use super::record::{Failure, Line, Record};
 use super::settings::{Experiment, Part, Role, Shard, Stream, rng};
 use super::sst2::Sentences;
@@ -170,7 +170,7 @@ pub(crate) fn by_pilot(part: &Part) -> bool {
 /// `c` of a part.
 pub(crate) fn scale(part: &Part, pilot: Option<&Pilot>) -> f64 {
     let found = pilot.filter(|_| by_pilot(part)).map(|pilot| pilot.step_scale);
-    part.choices.step_scale.or(found).unwrap_or(USUAL_SCALE)
+    part.choices.step_scale.or(found).unwrap_or(DEFAULT_SCALE)
 }
 
 /// What measures the tasks of one part.

@@ -17,7 +17,7 @@ use std::path::Path;
 pub const LARGEST_TABLE: u64 = 1 << 26;
 
 /// To how many tokens a sentence is cut unless said otherwise; App. J does not say.
-pub const USUAL_TOKENS: usize = 64;
+pub const DEFAULT_TOKENS: usize = 64;
 
 /// How a sentence is shown (App. J).
 const TEMPLATE: &str = "Text: {x} Label: {y}";

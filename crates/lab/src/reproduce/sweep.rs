@@ -7,7 +7,7 @@ use super::document::{Section, Table, Verdict};
 use super::findings::{interval, texts, verdict};
 use super::heads::{Chosen, Objective};
 use super::horizons::improvement;
-use super::methods::{Sample, Way};
+use super::methods::{HorizonMethod, Sample};
 use super::record::{Method, Record};
 use super::settings::{Choices, Experiment, Kernel, Part, Role, SWEEP_LONGEST};
 use super::statistics::Paired;
@@ -93,17 +93,17 @@ type Effect = (&'static str, Option<Paired>);
 /// The effects of Exp. 1 in some records.
 fn horizon_effects(records: &[Record]) -> Vec<Effect> {
     let sample = Sample::preferred(records);
-    let of = |baseline, way| improvement(&sample, baseline, way);
+    let of = |baseline, method| improvement(&sample, baseline, method);
     let fitted = sample
-        .errors(Way::Eight)
+        .errors(HorizonMethod::Eight)
         .map(|eight| Paired::improvement(&eight, &sample.fitted_evidence_errors(), 3));
     vec![
-        ("T = 8 over ICL", of(Way::Icl, Way::Eight)),
-        ("fixed-σ evidence over T = 8", of(Way::Eight, Way::EvidenceFixed)),
-        ("MLE-σ evidence over T = 8", of(Way::Eight, Way::Evidence)),
+        ("T = 8 over ICL", of(HorizonMethod::Icl, HorizonMethod::Eight)),
+        ("fixed-σ evidence over T = 8", of(HorizonMethod::Eight, HorizonMethod::EvidenceFixed)),
+        ("MLE-σ evidence over T = 8", of(HorizonMethod::Eight, HorizonMethod::Evidence)),
         ("evidence with fitted σ over T = 8", fitted),
-        ("leave-one-out over T = 8", of(Way::Eight, Way::LeaveOneOut)),
-        ("Gibbs average over T = 8", of(Way::Eight, Way::Gibbs)),
+        ("leave-one-out over T = 8", of(HorizonMethod::Eight, HorizonMethod::LeaveOneOut)),
+        ("Gibbs average over T = 8", of(HorizonMethod::Eight, HorizonMethod::Gibbs)),
     ]
 }
 

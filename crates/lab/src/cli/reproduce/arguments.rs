@@ -111,8 +111,9 @@ pub(in crate::cli) struct Tasks {
     /// tasks; 0.1 for sst2]
     #[arg(long, value_name = "C", value_parser = fraction, help_heading = "Open choices")]
     step_scale: Option<f64>,
-    /// Take steps in the model, with linear dynamics beside them, or linear dynamics alone
-    #[arg(long, value_enum, default_value_t = Dynamics::Steps, help_heading = "Open choices")]
+    /// What is measured: steps, taken in the model with the linearised model beside them, or linear,
+    /// the linearised model alone
+    #[arg(long, value_name = "DYNAMICS", default_value_t = Dynamics::Steps, help_heading = "Open choices")]
     dynamics: Dynamics,
     /// Cut every input to so many tokens [default: 64 for sst2]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Open choices")]

@@ -6,10 +6,16 @@
 use super::super::settings::PAPER_LONGEST;
 use super::case::Seen;
 use crate::error::Error;
-use fewstep::usual_rules;
+use fewstep_core::best_horizon;
 use fewstep_core::gibbs::GibbsPosterior;
-use fewstep_core::{Rules, best_horizon};
+use fewstep_core::leave_one_out::Averaging;
 use std::fmt;
+
+/// How sharply weights follow leave-one-out errors, as the default policy does it.
+const SHARPNESS: f64 = 0.2;
+
+/// Prior odds of leaving the model alone, as the default policy has them.
+const LEAVE_ALONE_ODDS: f64 = 1.0;
 
 /// How weights are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +32,7 @@ pub(crate) enum Rule {
     BayesGap,
     /// The smallest leave-one-out risk.
     LeaveOneOut,
-    /// All numbers of steps, weighted by their leave-one-out errors as the usual decision does it.
+    /// All numbers of steps, weighted by their leave-one-out errors as the default policy does.
     LeaveOneOutAverage,
 }
 
@@ -34,7 +40,6 @@ impl Rule {
     /// Weights over the numbers of steps, which add up to one.
     pub(crate) fn weights(self, seen: &Seen) -> Result<Vec<f64>, Error> {
         let point = |horizon: u32| seen.point(horizon);
-        let paper = Rules::default();
         Ok(match self {
             Self::Fixed(horizon) => point(horizon),
             Self::Evidence => {
@@ -45,8 +50,8 @@ impl Rule {
                 point(best_horizon(&seen.horizons, &seen.evidence_fixed)?.horizon)
             }
             Self::Gibbs => {
-                let (n, power) = (seen.geometry.residuals().len(), paper.inverse_temperature);
-                GibbsPosterior::new(&seen.horizons, &seen.evidence, n, power)?
+                let (n, inverse_temperature) = (seen.geometry.residuals().len(), 1.0);
+                GibbsPosterior::new(&seen.horizons, &seen.evidence, n, inverse_temperature)?
                     .weights()
                     .to_vec()
             }
@@ -63,14 +68,10 @@ impl Rule {
                 None => point(0),
             },
             Self::LeaveOneOut => {
-                let choice =
-                    seen.left_out.choose(paper.leave_one_out, paper.leave_one_out_gate)?;
-                point(choice.horizon)
+                point(seen.leave_one_out.choose(Averaging::Trimmed, 0.0)?.horizon)
             }
             Self::LeaveOneOutAverage => {
-                let Rules { leave_one_out, inverse_temperature, leave_alone_odds, .. } =
-                    usual_rules();
-                seen.left_out.posterior(leave_one_out, inverse_temperature, leave_alone_odds)?
+                seen.leave_one_out.posterior(Averaging::ByLabel, SHARPNESS, LEAVE_ALONE_ODDS)?
             }
         })
     }
@@ -147,31 +148,25 @@ mod tests {
     /// Rules of the tool, asked for by name, choose the same.
     #[test]
     fn rules_that_the_tool_has_decide_as_the_tool_does() {
-        use fewstep_core::{HorizonRule, decide};
+        use fewstep_core::{HorizonName, HorizonRule, Policy, decide};
         let case = case(0.3, 0.1, 30);
         let seen = case.seen.as_ref().unwrap();
         for (rule, name) in [
-            (Rule::Evidence, HorizonRule::Evidence),
-            (Rule::EvidenceFixed, HorizonRule::EvidenceFixed),
-            (Rule::BayesGap, HorizonRule::BayesGap),
-            (Rule::LeaveOneOut, HorizonRule::LeaveOneOut),
+            (Rule::Evidence, HorizonName::Evidence),
+            (Rule::EvidenceFixed, HorizonName::EvidenceFixed),
+            (Rule::BayesGap, HorizonName::BayesGap),
+            (Rule::LeaveOneOut, HorizonName::LeaveOneOut),
         ] {
-            let settings = Rules { horizon: name, ..Rules::default() };
-            let expected = decide(&seen.geometry, &settings).unwrap().how_far.horizon;
+            let policy = Policy { horizon: HorizonRule::of_name(name), ..Policy::paper() };
+            let expected = decide(&seen.geometry, &policy).unwrap().how_far.horizon;
             let found = rule.weights(seen).unwrap();
             assert!((found[expected as usize] - 1.0).abs() < 1e-12, "{rule}: {expected}");
         }
-        let Rules { leave_one_out, inverse_temperature, leave_alone_odds, .. } = usual_rules();
-        let average = Rules {
-            horizon: HorizonRule::LeaveOneOutAverage,
-            leave_one_out,
-            inverse_temperature,
-            leave_alone_odds,
-            ..Rules::default()
-        };
-        let gibbs = Rules { horizon: HorizonRule::Gibbs, ..Rules::default() };
-        for (rule, settings) in [(Rule::Gibbs, gibbs), (Rule::LeaveOneOutAverage, average)] {
-            let expected = decide(&seen.geometry, &settings).unwrap().how_far.posterior;
+        let gibbs = HorizonRule::of_name(HorizonName::Gibbs);
+        let average = Policy::default().horizon;
+        for (rule, horizon) in [(Rule::Gibbs, gibbs), (Rule::LeaveOneOutAverage, average)] {
+            let policy = Policy { horizon, ..Policy::paper() };
+            let expected = decide(&seen.geometry, &policy).unwrap().how_far.posterior;
             let found = rule.weights(seen).unwrap();
             assert_eq!(found.len(), expected.len());
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{rule}");

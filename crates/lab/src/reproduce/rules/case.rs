@@ -3,15 +3,13 @@
 //! In: a [`Record`] with a trace. Out: a [`Case`] for each of its queries, whose [`Seen`] holds curves
 //! over the numbers of steps, computed once and looked at by every rule. Rules never get the answer.
 
+use super::super::policies::{DEFAULT_POLICY, PolicyOutcome};
 use super::super::record::{Record, Trace};
-use super::super::ways::{Taken, USUAL};
 use crate::error::Error;
-use fewstep::{Dynamics, usual_rules};
+use fewstep::{Dynamics, Policy};
 use fewstep_core::leave_one_out::LeaveOneOut;
 use fewstep_core::signal::SignalFit;
-use fewstep_core::{
-    Block, Evidence, Geometry, Noise, Rules, Selection, Spectrum, StepSize, decide,
-};
+use fewstep_core::{Block, Evidence, Geometry, Noise, Selection, Spectrum, StepSize, decide};
 use fewstep_engine::{LinearPath, Steps};
 
 /// What a rule may look at.
@@ -27,7 +25,7 @@ pub(crate) struct Seen {
     /// One value per number of steps.
     pub(crate) evidence: Vec<f64>,
     pub(crate) evidence_fixed: Vec<f64>,
-    pub(crate) left_out: LeaveOneOut,
+    pub(crate) leave_one_out: LeaveOneOut,
     pub(crate) signal: SignalFit,
 }
 
@@ -36,7 +34,7 @@ pub(crate) struct Seen {
 pub(crate) struct Case {
     /// Whether it asks something else about the prompt of the case before it.
     pub(crate) further: bool,
-    /// `None` if there is nothing to correct or nothing moves: all predictions are the model's.
+    /// `None` if there is nothing to correct or nothing can change: all predictions are the model's.
     pub(crate) seen: Option<Seen>,
     target: f64,
     base: f64,
@@ -44,11 +42,11 @@ pub(crate) struct Case {
     trace: Trace,
     steps: Vec<f64>,
     linear: Vec<f64>,
-    /// Where whole decisions led.
-    ways: Vec<Taken>,
+    /// Where whole policies led.
+    policies: Vec<PolicyOutcome>,
 }
 
-/// The usual decision for a task, and how sure it was.
+/// What the default policy did for a task, and how sure it was.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outlook {
     /// The prediction without adaptation.
@@ -59,7 +57,7 @@ pub(crate) struct Outlook {
     /// Whether it asks something else about the prompt of the one before it.
     pub(crate) further: bool,
     /// How much of the weight is on steps.
-    pub(crate) moved: f64,
+    pub(crate) weight: f64,
     /// Posterior standard deviation of the ideal correction.
     pub(crate) deviation: f64,
     /// Where the answer is meant to lie, for every coverage that was asked for.
@@ -116,19 +114,19 @@ impl Case {
                 blocks: vec![],
                 steps: vec![],
                 examples: vec![],
-                ways: vec![],
+                policies: vec![],
                 further: vec![],
                 ..trace.clone()
             },
             steps: trace.steps.clone(),
             linear,
-            ways: trace.ways.clone(),
+            policies: trace.policies.clone(),
         })
     }
 
     /// A prediction as it is judged: linear ones can leave the range of the labels, which no model
-    /// does, and are cut to it.
-    fn cut(&self, prediction: f64, dynamics: Dynamics) -> f64 {
+    /// does, and are clamped to it.
+    fn clamp(&self, prediction: f64, dynamics: Dynamics) -> f64 {
         let [least, most] = self.trace.labels;
         match dynamics {
             Dynamics::Steps => prediction,
@@ -136,26 +134,24 @@ impl Case {
         }
     }
 
-    /// The usual decision, if it was carried out in this way, with intervals meant to hold the
-    /// answer so often.
+    /// What the default policy did, if it was followed by these dynamics, with intervals of these
+    /// coverages.
     pub(crate) fn outlook(
         &self,
         dynamics: Dynamics,
         coverages: &[f64],
     ) -> Result<Option<Outlook>, Error> {
-        let Some(taken) = self.ways.iter().find(|taken| taken.way == USUAL) else {
-            return Ok(None);
-        };
-        let Some(adapted) = taken.by(dynamics) else { return Ok(None) };
-        let [base, adapted] = [self.base, adapted].map(|found| self.cut(found, dynamics));
+        let Some(outcome) = self.outcome(DEFAULT_POLICY) else { return Ok(None) };
+        let Some(adapted) = outcome.by(dynamics) else { return Ok(None) };
+        let [base, adapted] = [self.base, adapted].map(|found| self.clamp(found, dynamics));
         // The block is chosen already.
-        let rules = Rules { select: Selection::All, budget: None, ..usual_rules() };
-        let block = taken.seen.block(taken.block.clone())?;
+        let policy = Policy { selection: Selection::All, ..Policy::default() };
+        let block = outcome.seen.block(outcome.block.clone())?;
         let geometry = self.trace.seeing(vec![block])?;
-        let (mut intervals, mut moved, mut deviation) = (vec![], 0.0, 0.0);
+        let (mut intervals, mut weight, mut deviation) = (vec![], 0.0, 0.0);
         for &coverage in coverages {
-            let decision = decide(&geometry, &Rules { coverage, ..rules.clone() })?;
-            moved = decision.how_far.posterior.iter().skip(1).sum();
+            let decision = decide(&geometry, &Policy { coverage, ..policy.clone() })?;
+            weight = decision.how_far.posterior.iter().skip(1).sum();
             let Some(query) = decision.query else { continue };
             deviation = query.standard_deviation;
             let [least, most] = self.trace.labels;
@@ -164,7 +160,7 @@ impl Case {
             intervals.push(ends.map(|end| (self.base + end).max(least).min(most)));
         }
         let (target, further) = (self.target, self.further);
-        Ok(Some(Outlook { base, adapted, target, further, moved, deviation, intervals }))
+        Ok(Some(Outlook { base, adapted, target, further, weight, deviation, intervals }))
     }
 
     /// Predictions after 0, 1, … steps.
@@ -175,15 +171,18 @@ impl Case {
         }
     }
 
-    /// The names of whole decisions that were carried out.
-    pub(crate) fn ways(&self) -> impl Iterator<Item = &str> {
-        self.ways.iter().map(|taken| taken.way.as_str())
+    /// The names of the policies that were followed.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.policies.iter().map(|outcome| outcome.policy.as_str())
     }
 
-    /// The squared error of one of them, if it was carried out in this way.
-    pub(crate) fn way_error(&self, way: &str, dynamics: Dynamics) -> Option<f64> {
-        let taken = self.ways.iter().find(|taken| taken.way == way)?;
-        Some(self.squared_error(taken.by(dynamics)?, dynamics))
+    fn outcome(&self, policy: &str) -> Option<&PolicyOutcome> {
+        self.policies.iter().find(|outcome| outcome.policy == policy)
+    }
+
+    /// The squared error of one of them, if it was followed by these dynamics.
+    pub(crate) fn policy_error(&self, policy: &str, dynamics: Dynamics) -> Option<f64> {
+        Some(self.squared_error(self.outcome(policy)?.by(dynamics)?, dynamics))
     }
 
     /// Squared errors after 0, 1, … steps.
@@ -198,12 +197,12 @@ impl Case {
     }
 
     fn squared_error(&self, prediction: f64, dynamics: Dynamics) -> f64 {
-        (self.cut(prediction, dynamics) - self.target).powi(2)
+        (self.clamp(prediction, dynamics) - self.target).powi(2)
     }
 }
 
-impl Taken {
-    /// The prediction, if it was made in this way.
+impl PolicyOutcome {
+    /// The prediction by some dynamics, if it was made.
     fn by(&self, dynamics: Dynamics) -> Option<f64> {
         match dynamics {
             Dynamics::Steps => self.prediction,
@@ -228,10 +227,10 @@ impl Seen {
             curves.curve(&horizons, Noise::PlugIn)?,
         );
         let coupling = block.query().map(|query| query.coupling.as_slice());
-        let mut left_out =
+        let mut leave_one_out =
             LeaveOneOut::of(block.kernel(), residuals, step, &horizons, coupling)?;
         if let Some(answers) = geometry.answers() {
-            left_out = left_out.with_answers(residuals, answers)?;
+            leave_one_out = leave_one_out.with_answers(residuals, answers)?;
         }
         let signal = SignalFit::of(&spectrum, residuals)?;
         Ok(Some(Self {
@@ -241,7 +240,7 @@ impl Seen {
             horizons,
             evidence,
             evidence_fixed,
-            left_out,
+            leave_one_out,
             signal,
             geometry,
         }))
@@ -250,12 +249,12 @@ impl Seen {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::super::policies::FurtherOutcome;
     use super::super::super::record::{Further, SeenBlock};
-    use super::super::super::ways::TakenFurther;
     use super::*;
 
     /// Three examples with different kernels and a query like the first; real predictions begin
-    /// at 0 and move by `slope` per step.
+    /// at 0 and change by `slope` per step.
     pub(crate) fn record(target: f64, slope: f64, longest: u32) -> Record {
         let trace = Trace {
             step_scale: 0.1,
@@ -278,8 +277,8 @@ pub(crate) mod tests {
             ],
             steps: (0..=longest).map(|step| slope * f64::from(step)).collect(),
             examples: vec![],
-            ways: vec![Taken {
-                way: "straight".to_owned(),
+            policies: vec![PolicyOutcome {
+                policy: "straight".to_owned(),
                 prediction: Some(0.25),
                 linear: 0.2,
                 block: "mlp-up.0".to_owned(),
@@ -309,21 +308,21 @@ pub(crate) mod tests {
         case_of("straight", target, slope, longest)
     }
 
-    /// The same with another name for its decision.
-    pub(crate) fn case_of(way: &str, target: f64, slope: f64, longest: u32) -> Case {
+    /// The same with another name for its policy.
+    pub(crate) fn case_of(policy: &str, target: f64, slope: f64, longest: u32) -> Case {
         let mut record = record(target, slope, longest);
-        way.clone_into(&mut record.trace.as_mut().unwrap().ways[0].way);
+        policy.clone_into(&mut record.trace.as_mut().unwrap().policies[0].policy);
         Case::all(&record, longest).unwrap().remove(0)
     }
 
     /// The same with a further query that is like the third example, with another answer and other
-    /// steps; its decision led to 0.75, and by the linear picture to 0.5.
-    pub(crate) fn two_cases(way: &str, targets: [f64; 2], slopes: [f64; 2]) -> Vec<Case> {
+    /// steps; its policy led to 0.75, and by the linearised model to 0.5.
+    pub(crate) fn two_cases(policy: &str, targets: [f64; 2], slopes: [f64; 2]) -> Vec<Case> {
         let mut record = record(targets[0], slopes[0], 4);
         let trace = record.trace.as_mut().unwrap();
-        way.clone_into(&mut trace.ways[0].way);
+        policy.clone_into(&mut trace.policies[0].policy);
         let coupling = vec![0.0, 0.0, 1.0];
-        trace.ways[0].further = vec![TakenFurther {
+        trace.policies[0].further = vec![FurtherOutcome {
             prediction: Some(0.75),
             linear: 0.5,
             coupling: coupling.clone(),
@@ -363,7 +362,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_nothing_moves_there_is_nothing_to_see() {
+    fn where_nothing_changes_there_is_nothing_to_see() {
         let mut record = record(0.3, 0.0, 2);
         record.trace.as_mut().unwrap().residuals = vec![0.0; 3];
         let cases = Case::all(&record, 2).unwrap();
@@ -376,23 +375,23 @@ pub(crate) mod tests {
     /// A further query shares residuals and kernels, and has everything else for itself.
     #[test]
     fn every_query_is_a_case() {
-        let cases = two_cases(USUAL, [0.3, 0.8], [0.1, 0.2]);
+        let cases = two_cases(DEFAULT_POLICY, [0.3, 0.8], [0.1, 0.2]);
         assert_eq!(cases.iter().map(|case| case.further).collect::<Vec<_>>(), [false, true]);
         let [first, second] = [0, 1].map(|index| cases[index].seen.as_ref().unwrap());
         assert_eq!(first.block.kernel(), second.block.kernel());
-        assert_eq!(first.left_out.errors(), second.left_out.errors());
+        assert_eq!(first.leave_one_out.errors(), second.leave_one_out.errors());
         assert_eq!(second.block.query().unwrap().coupling, [0.0, 0.0, 1.5]);
         // One linear step: ρ k_xᵀ r, here with the third residual alone.
         let step = second.step.get() * 1.5 * -0.25;
         assert!((cases[1].linear[1] - step).abs() < 1e-12);
         let errors = cases[1].errors(Dynamics::Steps);
         assert!((errors[0] - 0.64).abs() < 1e-12 && errors[4] < 1e-24);
-        let way = |dynamics| cases[1].way_error(USUAL, dynamics).unwrap();
-        assert!((way(Dynamics::Steps) - 0.0025).abs() < 1e-12);
-        assert!((way(Dynamics::Linear) - 0.09).abs() < 1e-12);
+        let error = |dynamics| cases[1].policy_error(DEFAULT_POLICY, dynamics).unwrap();
+        assert!((error(Dynamics::Steps) - 0.0025).abs() < 1e-12);
+        assert!((error(Dynamics::Linear) - 0.09).abs() < 1e-12);
         let outlook = cases[1].outlook(Dynamics::Steps, &[0.5]).unwrap().unwrap();
         assert!(outlook.further && (outlook.adapted - 0.75).abs() < 1e-12);
-        let alone = case_of(USUAL, 0.3, 0.1, 4);
+        let alone = case_of(DEFAULT_POLICY, 0.3, 0.1, 4);
         assert_eq!(alone.errors(Dynamics::Linear), cases[0].errors(Dynamics::Linear));
     }
 
@@ -406,18 +405,18 @@ pub(crate) mod tests {
         assert!(Case::all(&record, 2).is_err());
     }
 
-    /// Labels reach from 0 to 1, and linear predictions are cut to that, averages after averaging.
+    /// Labels reach from 0 to 1, and linear predictions are clamped to that, averages after averaging.
     #[test]
-    fn linear_predictions_are_cut_to_the_labels() {
+    fn linear_predictions_are_clamped_to_the_labels() {
         let mut case = case(1.0, 0.5, 2);
         case.linear = vec![0.5, 1.5, -0.5];
-        case.ways[0].linear = 3.0;
+        case.policies[0].linear = 3.0;
         assert_eq!(case.errors(Dynamics::Linear), [0.25, 0.0, 1.0]);
-        // (1.5 + 0.5)/2 is 1; the cut ones would be 0.75 in the mean.
+        // (1.5 + 0.5)/2 is 1; the clamped ones would be 0.75 in the mean.
         assert!(case.error(&[0.5, 0.5, 0.0], Dynamics::Linear) < 1e-24);
         assert!(case.error(&[0.25, 0.75, 0.0], Dynamics::Linear) < 1e-24);
-        assert!(case.way_error("straight", Dynamics::Linear).unwrap() < 1e-24);
-        USUAL.clone_into(&mut case.ways[0].way);
+        assert!(case.policy_error("straight", Dynamics::Linear).unwrap() < 1e-24);
+        DEFAULT_POLICY.clone_into(&mut case.policies[0].policy);
         let outlook = case.outlook(Dynamics::Linear, &[0.5]).unwrap().unwrap();
         assert!((outlook.adapted - 1.0).abs() < 1e-12);
         // Steps in the model are what they are.

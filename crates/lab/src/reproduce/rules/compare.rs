@@ -48,7 +48,7 @@ pub(crate) struct Field<'a> {
     pub(crate) paper: Vec<f64>,
 }
 
-/// A rule or a whole decision on the tasks of one family.
+/// A rule or a whole policy on the tasks of one family.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     /// The share of the oracle's gain.
@@ -133,18 +133,18 @@ impl<'a> Field<'a> {
         if possible > 0.0 { (sum(&self.untouched) - sum(errors)) / possible } else { 0.0 }
     }
 
-    /// The names of whole decisions that were carried out for all tasks.
-    pub(crate) fn ways(&self) -> Vec<String> {
+    /// The names of the policies that were followed for all tasks.
+    pub(crate) fn policies(&self) -> Vec<String> {
         let cases = self.prompts.iter().flatten();
         let Some(first) = cases.clone().next() else { return vec![] };
-        let went = |case: &Case, way: &str| case.way_error(way, self.dynamics).is_some();
-        let all = |way: &&str| cases.clone().all(|case| went(case, way));
-        first.ways().filter(all).map(str::to_owned).collect()
+        let known = |case: &Case, name: &str| case.policy_error(name, self.dynamics).is_some();
+        let all = |name: &&str| cases.clone().all(|case| known(case, name));
+        first.policies().filter(all).map(str::to_owned).collect()
     }
 
     /// Squared errors of one of them, query by query.
-    pub(crate) fn way_errors(&self, way: &str) -> Errors {
-        let error = |case: &&Case| case.way_error(way, self.dynamics);
+    pub(crate) fn policy_errors(&self, policy: &str) -> Errors {
+        let error = |case: &&Case| case.policy_error(policy, self.dynamics);
         self.prompts.iter().map(|prompt| prompt.iter().filter_map(error).collect()).collect()
     }
 
@@ -188,7 +188,7 @@ mod tests {
     use super::super::case::tests::{case, two_cases};
     use super::*;
 
-    /// Two tasks whose prediction moves from 0 by a tenth per step; one should stop at 0.2, the
+    /// Two tasks whose prediction goes from 0 by a tenth per step; one should stop at 0.2, the
     /// other at 0.4.
     #[test]
     fn gains_are_shares_of_what_the_best_steps_of_each_task_gain() {
@@ -213,16 +213,16 @@ mod tests {
         assert!(close(five.hurt, 1.0) && close(five.gain.difference.mean, 0.04 - 0.09));
     }
 
-    /// A decision that led to 0.25 errs by 0.05² and 0.15²; the paper's rule as its own steps do.
+    /// A policy that led to 0.25 errs by 0.05² and 0.15²; the paper's rule as its own steps do.
     #[test]
-    fn whole_decisions_are_judged_beside_rules() {
+    fn whole_policies_are_judged_beside_rules() {
         let cases = [case(0.2, 0.1, 4), case(0.4, 0.1, 4)];
         let field = Field::new(&cases, Dynamics::Steps).unwrap();
-        assert_eq!(field.ways(), ["straight"]);
+        assert_eq!(field.policies(), ["straight"]);
         let linear = Field::new(&cases, Dynamics::Linear).unwrap();
-        let linear = means(&linear.way_errors("straight"));
+        let linear = means(&linear.policy_errors("straight"));
         assert!(linear[0].abs() < 1e-12 && (linear[1] - 0.04).abs() < 1e-12);
-        let errors = field.way_errors("straight");
+        let errors = field.policy_errors("straight");
         let each = means(&errors);
         assert!((each[0] - 0.0025).abs() < 1e-12 && (each[1] - 0.0225).abs() < 1e-12);
         let (judged, paper) = (field.judge(&errors, 0), field.errors(PAPER).unwrap());
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(Field::new(&cases, Dynamics::Linear).unwrap().len(), 1);
     }
 
-    /// Two queries on one prompt, whose predictions move from 0 by a tenth and by a fifth per step,
+    /// Two queries on one prompt, whose predictions go from 0 by a tenth and by a fifth per step,
     /// with answers of 0.2 and 0.8; and one query on another prompt, like the first.
     #[test]
     fn queries_are_averaged_and_prompts_are_counted() {
@@ -271,8 +271,8 @@ mod tests {
         // (0.2 − T/10)²·3/2 + (0.8 − T/5)²/2 is smallest between 2 and 4: at 3 it is 0.035.
         assert_eq!(field.hindsight.0, 3);
         assert!(close(&field.hindsight.1, &[(0.01 + 0.04) / 2.0, 0.01]));
-        // The decision led to 0.25, 0.75 and 0.25.
-        let errors = field.way_errors("straight");
+        // The policy led to 0.25, 0.75 and 0.25.
+        let errors = field.policy_errors("straight");
         assert!(close(&means(&errors), &[0.0025, 0.0025]));
         let four = field.judge(&field.errors(Rule::Fixed(4)).unwrap(), 0);
         // 0.4, 0.8 and 0.4 for 0.2, 0.8 and 0.2: the prompts gain 0.32 and nothing.

@@ -1,4 +1,4 @@
-//! What the usual decision gains, against no adaptation, the paper's rule and the best fixed number of
+//! What the default policy gains, against no adaptation, the paper's rule and the best fixed number of
 //! steps: a table with what is asked of it, and a drawing.
 //!
 //! In: [`Field`]s. Out: a [`Table`] and a [`Figure`]. Changes are shares of the mean squared error
@@ -7,8 +7,8 @@
 use super::super::document::{Figure, Table};
 use super::super::findings::texts;
 use super::super::plot::{Axis, Reach, Row, Rows};
+use super::super::policies::DEFAULT_POLICY;
 use super::super::statistics::Paired;
-use super::super::ways::USUAL;
 use super::compare::{Field, means};
 
 /// The most that adapting may cost, as a share of the error without it.
@@ -16,19 +16,19 @@ const LARGEST_HARM: f64 = 0.02;
 
 /// What a change is shown against.
 const SERIES: [&str; 4] = [
-    "the usual decision",
+    "the default policy",
     "the paper's rule",
     "the best fixed T in hindsight",
     "the best T of each task, which nobody knows",
 ];
 
-/// Kinds by name, where the usual decision was carried out.
+/// Kinds by name, where the default policy was followed.
 pub(super) type Named<'a> = Vec<(String, Field<'a>)>;
 
-/// What is asked of the usual decision, family by family.
+/// What is asked of the default policy, family by family.
 pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
     let row = |(seed, (name, field)): (usize, &(String, Field<'_>))| {
-        let errors = means(&field.way_errors(USUAL));
+        let errors = means(&field.policy_errors(DEFAULT_POLICY));
         let over = |others: &[f64]| Paired::improvement(others, &errors, seed as u64);
         let (none, fixed, paper) =
             (over(&field.untouched), over(&field.hindsight.1), over(&field.paper));
@@ -49,7 +49,7 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
     };
     Table {
         caption: format!(
-            "The usual decision ({USUAL}), against others by {how}: changes in % of the squared error \
+            "The default policy ({DEFAULT_POLICY}), against others by {how}: changes in % of the squared error \
              without adaptation, with intervals of 95 %; negative: it errs less"
         ),
         header: texts([
@@ -73,8 +73,8 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
 pub(super) fn figure(fields: &Named<'_>, name: &str, how: &str) -> Figure {
     let mut words = vec![];
     let row = |(seed, (name, field)): (usize, &(String, Field<'_>))| {
-        let usual = means(&field.way_errors(USUAL));
-        let all = [&usual, &field.paper, &field.hindsight.1, &field.oracle];
+        let default = means(&field.policy_errors(DEFAULT_POLICY));
+        let all = [&default, &field.paper, &field.hindsight.1, &field.oracle];
         let marks = all.map(|errors| {
             reach(field, &Paired::improvement(&field.untouched, errors, seed as u64))
         });
@@ -95,7 +95,7 @@ pub(super) fn figure(fields: &Named<'_>, name: &str, how: &str) -> Figure {
     Figure {
         name: name.to_owned(),
         caption: format!(
-            "What the usual decision changes, beside the paper's rule, the best fixed number of steps in \
+            "What the default policy changes, beside the paper's rule, the best fixed number of steps in \
              hindsight and the best number for each task, the last three by {how} with all value heads \
              of the last four layers. Intervals of 95 %, tasks drawn again; left of 0 is \
              better."
@@ -136,10 +136,11 @@ mod tests {
     use super::*;
     use fewstep::Dynamics;
 
-    /// Two tasks with the answer 0.4; the usual decision says 0.25, steps of a tenth lead to 0.4.
+    /// Two tasks with the answer 0.4; the default policy says 0.25, steps of a tenth lead to 0.4.
     #[test]
     fn changes_are_shares_of_the_error_without_adaptation() {
-        let cases = [case_of(USUAL, 0.4, 0.1, 4), case_of(USUAL, 0.4, 0.1, 4)];
+        let cases =
+            [case_of(DEFAULT_POLICY, 0.4, 0.1, 4), case_of(DEFAULT_POLICY, 0.4, 0.1, 4)];
         let fields = vec![("shift".to_owned(), Field::new(&cases, Dynamics::Steps).unwrap())];
         let table = table(&fields, "in the model");
         // 0.15² of 0.4² is left; four steps leave nothing.
@@ -149,21 +150,22 @@ mod tests {
         assert_eq!(table.rows[0].len(), table.header.len());
         let figure = figure(&fields, "gains", "in the model");
         assert!(
-            figure.alternative.contains("shift: the usual decision -86 %, the paper's rule")
+            figure.alternative.contains("shift: the default policy -86 %, the paper's rule")
         );
         assert!(figure.alternative.contains("the best fixed T in hindsight -100 %"));
 
         // The answer is 0.1: 0.25 is further away than 0.
-        let cases = [case_of(USUAL, 0.1, 0.1, 4)];
+        let cases = [case_of(DEFAULT_POLICY, 0.1, 0.1, 4)];
         let fields = vec![("shift".to_owned(), Field::new(&cases, Dynamics::Steps).unwrap())];
         let row = &super::table(&fields, "").rows[0];
         assert_eq!(row[2..4], ["+125 % [+125, +125]", "not shown"]);
 
         // Where tasks differ, the ends lie on either side.
-        let cases = [case_of(USUAL, 0.4, 0.1, 4), case_of(USUAL, 0.1, 0.1, 4)];
+        let cases =
+            [case_of(DEFAULT_POLICY, 0.4, 0.1, 4), case_of(DEFAULT_POLICY, 0.1, 0.1, 4)];
         let field = Field::new(&cases, Dynamics::Steps).unwrap();
-        let usual = means(&field.way_errors(USUAL));
-        let paired = Paired::improvement(&field.untouched, &usual, 0);
+        let default = means(&field.policy_errors(DEFAULT_POLICY));
+        let paired = Paired::improvement(&field.untouched, &default, 0);
         let found = reach(&field, &paired);
         assert!(found.low < found.at && found.at < found.high, "{found:?}");
     }

@@ -1,7 +1,7 @@
-//! The usual decision, query by query: when it hurts, what a gate would save, and whether its error
+//! The default policy, query by query: when it hurts, what a gate would save, and whether its error
 //! bars hold.
 //!
-//! In: [`Case`]s whose usual decision was carried out. Out: tables, over every query of every prompt.
+//! In: [`Case`]s for which the default policy was followed. Out: tables, over every query of every prompt.
 //! All of it is looked at after the decision: no gate or interval here changes what was done.
 
 use super::super::document::Table;
@@ -18,10 +18,10 @@ const COVERAGES: [f64; 3] = [0.5, 0.8, 0.9];
 /// Quarters of the tasks that are answered, the most certain ones first.
 const ANSWERED: [usize; 4] = [4, 3, 2, 1];
 
-/// The usual decision at all queries of a family.
+/// What the default policy did at all queries of a family.
 type Outlooks = Vec<(Family, Vec<Outlook>)>;
 
-/// Tables about the usual decision; none if it was not carried out in this way.
+/// Tables about the default policy; none if it was not followed by these dynamics.
 pub(super) fn tables(
     cases: &[(Family, Vec<Case>)],
     dynamics: Dynamics,
@@ -58,7 +58,7 @@ fn table(
 
 /// How often a single prediction gets worse, and by how much.
 fn harm(families: &Outlooks) -> Table {
-    let caption = "When the usual decision hurts: squared errors of single predictions, and how the \
+    let caption = "When the default policy hurts: squared errors of single predictions, and how the \
          changes of those made worse and of those made better add up";
     let header = [
         "predictions",
@@ -102,7 +102,7 @@ fn gates(families: &Outlooks) -> Table {
     table(families, caption, &header, |all| {
         let untouched: f64 = all.iter().map(Outlook::untouched).sum();
         let gated = |gate: f64| {
-            let error = move |outlook: &Outlook| match outlook.moved >= gate {
+            let error = move |outlook: &Outlook| match outlook.weight >= gate {
                 true => outlook.error(),
                 false => outlook.untouched(),
             };
@@ -116,8 +116,8 @@ fn gates(families: &Outlooks) -> Table {
 
 /// How often intervals hold the answer.
 fn coverage(families: &Outlooks) -> Table {
-    let caption = "How often error bars hold the answer: intervals by left-out examples (jackknife+, \
-         cut at the labels) with their mean width, and the prediction ± 1.28 posterior standard \
+    let caption = "How often error bars hold the answer: leave-one-out intervals (jackknife+, \
+         clamped to the labels) with their mean width, and the prediction ± 1.28 posterior standard \
          deviations, which would hold 80 % of normal errors";
     let intervals = COVERAGES.map(|coverage| format!("meant {}", percent(coverage)));
     let header: Vec<&str> =
@@ -181,7 +181,7 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::ways::USUAL;
+    use super::super::super::policies::DEFAULT_POLICY;
     use super::super::case::tests::{case_of, two_cases};
     use super::*;
 
@@ -190,11 +190,12 @@ mod tests {
         &table.rows[0][place.unwrap()]
     }
 
-    /// The model says 0, the decision 0.25. It is better for an answer of 0.4 (0.0225 for 0.16), and
+    /// The model says 0, the policy 0.25. It is better for an answer of 0.4 (0.0225 for 0.16), and
     /// worse for answers of 0.1 (0.0225 for 0.01) and 0 (0.0625 for 0).
     #[test]
     fn harm_and_help_are_told_apart() {
-        let cases = [0.4, 0.1, 0.0, 0.4].map(|target| case_of(USUAL, target, 0.1, 4)).to_vec();
+        let cases =
+            [0.4, 0.1, 0.0, 0.4].map(|target| case_of(DEFAULT_POLICY, target, 0.1, 4)).to_vec();
         let families = [(Family::Swap, cases)];
         let tables = tables(&families, Dynamics::Steps).unwrap();
         let [harm, gates, coverage, abstention] = &tables[..] else { panic!("{tables:?}") };
@@ -207,7 +208,7 @@ mod tests {
         // 0.13 in the place of 0.33.
         assert_eq!(column(gates, "no gate"), "-61 %, 50 %");
         let outlook = families[0].1[0].outlook(Dynamics::Steps, &COVERAGES).unwrap().unwrap();
-        assert!(outlook.moved > 0.0 && outlook.moved < 0.9, "{}", outlook.moved);
+        assert!(outlook.weight > 0.0 && outlook.weight < 0.9, "{}", outlook.weight);
         assert_eq!(column(gates, "90 % on steps"), "+0 %, 0 %");
         // Of three examples no interval of 80 % is finite, so that it ends at the labels.
         assert_eq!(column(coverage, "meant 80 %"), "100 ± 0 %, width 1.00");
@@ -226,12 +227,12 @@ mod tests {
             let outlook = |case: &Case| case.outlook(Dynamics::Steps, &COVERAGES).unwrap();
             cases.iter().filter_map(outlook).collect()
         };
-        let pair = |target: f64| two_cases(USUAL, [target, target], [0.1, 0.1]);
+        let pair = |target: f64| two_cases(DEFAULT_POLICY, [target, target], [0.1, 0.1]);
         let pairs = outlooks(&[pair(0.2), pair(0.2), pair(0.2), pair(0.9)].concat());
         let holds = |outlook: &Outlook| outlook.holds([0.0, 0.5]);
         assert_eq!(with_error(&pairs, holds), "75 ± 22 %");
         let singles: Vec<Case> = [0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.9, 0.9]
-            .map(|target| case_of(USUAL, target, 0.1, 4))
+            .map(|target| case_of(DEFAULT_POLICY, target, 0.1, 4))
             .to_vec();
         assert_eq!(with_error(&outlooks(&singles), holds), "75 ± 15 %");
         let families = [(Family::Swap, pair(0.2))];

@@ -1,40 +1,38 @@
-//! Whole decisions: which blocks, how far, and how the way is gone.
+//! Whole policies: which blocks, how far, and how an update is carried out.
 //!
-//! In: a model. Out: [`Way`]s, and what each of them [took](Taken) for a task. Rules about the number
-//! of steps are compared on stored paths; which blocks move changes the path itself, so that ways are
-//! gone one by one. What was seen of the chosen block is kept, so that error bars and gates can be
-//! judged afterwards without the model.
+//! In: a model. Out: [`Policy`]s under the names they have in tables, and the
+//! [outcome](PolicyOutcome) of each of them for a task. Rules about the number of steps are compared on stored paths; which blocks are updated
+//! changes the path itself, so that policies are followed one by one. What was seen of the chosen
+//! block is kept, so that error bars and gates can be judged afterwards without the model.
 
 use super::record::{SeenBlock, single};
 use crate::error::Error;
-use fewstep::{Dynamics, Way};
-use fewstep_core::{Decision, Filter, Rules, Selection, Update, decide};
-use fewstep_engine::{Config, Model, Observation, Prepared, Task, choose_blocks};
+use fewstep::{Dynamics, Policy};
+use fewstep_core::{Decision, Filter, Plan, Selection, decide};
+use fewstep_engine::{Model, Observation, Prepared, Task, choose_blocks};
 use serde::{Deserialize, Serialize};
 
-/// How the usual way is called in tables.
-pub(crate) const USUAL: &str = "MLPs by depth";
+/// What tables and results call the default policy.
+pub(crate) const DEFAULT_POLICY: &str = "MLPs by depth";
 
-/// The usual decision, carried out in the model.
+/// The default policy, carried out in the model.
 const IN_THE_MODEL: &str = "MLPs by depth, in the model";
 
-/// A decision as a user would ask for it, and how it is called in tables.
-pub(crate) type Named = (&'static str, Way);
-
-/// Where a way led.
+/// Where a policy led.
 ///
 /// # Examples
 ///
 /// See [`Bench::trace`](super::measure::Bench::trace).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Taken {
-    /// The way's name.
-    pub way: String,
-    /// The answer for the query, by the model or, where that is the way, by the linear picture cut
-    /// to the range of the labels; `None` if no steps were taken for any way.
+pub struct PolicyOutcome {
+    /// The policy's name.
+    #[serde(rename = "way")]
+    pub policy: String,
+    /// The answer for the query, by the model or, where the policy says so, by the linearised model,
+    /// clamped to the labels; `None` if no steps were taken for any policy.
     pub prediction: Option<f64>,
-    /// What the linear picture says.
+    /// What the linearised model predicts.
     pub linear: f64,
     /// The first of the blocks that were chosen.
     pub block: String,
@@ -44,20 +42,20 @@ pub struct Taken {
     pub seen: SeenBlock,
     /// The same decision and update for further queries, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub further: Vec<TakenFurther>,
+    pub further: Vec<FurtherOutcome>,
 }
 
-/// Where a way led at a further query.
+/// Where a policy led at a further query.
 ///
 /// # Examples
 ///
 /// See [`Bench::trace`](super::measure::Bench::trace).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TakenFurther {
+pub struct FurtherOutcome {
     /// The answer, as that for the task's own query.
     pub prediction: Option<f64>,
-    /// What the linear picture says.
+    /// What the linearised model predicts.
     pub linear: f64,
     /// Of the chosen blocks together, one number per example.
     pub coupling: Vec<f32>,
@@ -65,14 +63,14 @@ pub struct TakenFurther {
     pub variance: f32,
 }
 
-impl Taken {
+impl PolicyOutcome {
     /// Where it led at one of the further queries, if that is known.
     pub(crate) fn asked_again(&self, index: usize) -> Option<Self> {
-        let TakenFurther { prediction, linear, coupling, variance } =
+        let FurtherOutcome { prediction, linear, coupling, variance } =
             self.further.get(index)?;
         let kernel = self.seen.kernel.clone();
         Some(Self {
-            way: self.way.clone(),
+            policy: self.policy.clone(),
             prediction: *prediction,
             linear: *linear,
             block: self.block.clone(),
@@ -83,45 +81,46 @@ impl Taken {
     }
 }
 
-/// Those that are compared: the [usual way](Way::usual), the same in the model,
-/// [the paper's](Way::paper), and the usual rules with its blocks, which tells rules and blocks apart.
-pub(crate) fn ways(config: &Config) -> Vec<Named> {
-    let (usual, paper) = (Way::usual(config), Way::paper(config));
-    let in_the_model = Way { dynamics: Dynamics::Steps, ..usual.clone() };
-    let rules = Rules { select: Selection::All, ..usual.rules.clone() };
-    let elsewhere = Way { blocks: paper.blocks.clone(), rules, ..usual.clone() };
-    vec![
-        (USUAL, usual),
+/// Those that are compared: the default policy, the same in the model, [the paper's](Policy::paper),
+/// and the default rules with its blocks, which tells rules and blocks apart.
+pub(crate) fn compared() -> Vec<Policy> {
+    let (default, paper) = (Policy::default(), Policy::paper());
+    let in_the_model = Policy { dynamics: Dynamics::Steps, ..default.clone() };
+    let blocks = paper.blocks.clone();
+    let elsewhere = Policy { blocks, selection: Selection::All, ..default.clone() };
+    let named = [
+        (DEFAULT_POLICY, default),
         (IN_THE_MODEL, in_the_model),
         ("the paper's, in the model", paper),
-        ("the paper's blocks by the usual rules", elsewhere),
-    ]
+        ("the paper's blocks by the default rules", elsewhere),
+    ];
+    named.map(|(name, policy)| Policy { name: name.to_owned(), ..policy }).to_vec()
 }
 
-/// Goes these ways; if it is not `real`, by the linear picture alone, and those not that are gone in
-/// the model. What is observed for one serves the next if it has the same candidates. Further queries are prompts in tokens, as
-/// [`Prepared::further`] takes them.
-pub(crate) fn take(
+/// Follows these policies; if it is not `real`, those alone that the linearised model answers by, and
+/// without their answers. What is observed for one serves the next if it has the same candidates.
+/// Further queries are prompts in tokens, as [`Prepared::further`] takes them.
+pub(crate) fn follow(
     model: &Model,
     (task, further): (&Task, &[Vec<u32>]),
-    ways: &[Named],
+    policies: &[Policy],
     real: bool,
-) -> Result<Vec<Taken>, Error> {
+) -> Result<Vec<PolicyOutcome>, Error> {
     // One decision and one update serve all queries.
-    debug_assert!(further.is_empty() || ways.iter().all(|(_, way)| !way.looks_at_query()));
-    let mut taken = Vec::with_capacity(ways.len());
-    for alike in ways.chunk_by(|(_, a), (_, b)| a.blocks == b.blocks) {
-        let blocks = choose_blocks(&alike[0].1.blocks, model.config())?;
+    debug_assert!(further.is_empty() || policies.iter().all(|p| !p.looks_at_query()));
+    let mut outcomes = Vec::with_capacity(policies.len());
+    for alike in policies.chunk_by(|a, b| a.blocks == b.blocks) {
+        let blocks = choose_blocks(&alike[0].blocks, model.config())?;
         let prepared = model.prepare(task, &blocks)?;
         let queries = Queries::of(&prepared, further)?;
         let base = prepared.observation().query_prediction;
-        for (name, way) in alike {
+        for policy in alike {
             let seen = prepared.observation();
-            let steps = way.dynamics == Dynamics::Steps;
+            let steps = policy.dynamics == Dynamics::Steps;
             if steps && !real {
                 continue;
             }
-            let decision = decide(&seen.geometry, &way.rules)?;
+            let decision = decide(&seen.geometry, policy)?;
             let by_model =
                 if steps { Some(carry_out(&prepared, &decision, &queries)?) } else { None };
             // The task's own query is the first.
@@ -130,18 +129,18 @@ pub(crate) fn take(
                 real.then(|| found.unwrap_or_else(|| task.clamp_to_labels(linear)))
             };
             let linear = base + change(&decision, seen)?;
-            taken.push(Taken {
-                way: (*name).to_owned(),
+            outcomes.push(PolicyOutcome {
+                policy: policy.name.clone(),
                 prediction: answer(0, linear),
                 linear,
                 block: first_block(&decision),
                 horizon: decision.how_far.horizon,
                 seen: SeenBlock::of(&decision.block),
-                further: queries.taken(&decision, answer)?,
+                further: queries.outcomes(&decision, answer)?,
             });
         }
     }
-    Ok(taken)
+    Ok(outcomes)
 }
 
 /// What the model predicts after a decision, for the task's own query and then for the further ones.
@@ -152,7 +151,7 @@ fn carry_out(
 ) -> Result<Vec<f64>, Error> {
     let mut predictions = vec![prepared.observation().query_prediction];
     let mut update = None;
-    if decision.update != Update::None {
+    if decision.plan != Plan::None {
         let outcome = prepared.clone().act_at_once(decision)?.1;
         (predictions[0], update) = (outcome.adapted, outcome.update);
     }
@@ -187,39 +186,39 @@ impl<'a> Queries<'a> {
     }
 
     /// Where a decision leads at each of them, counted from 1; `answer` makes an answer of what the
-    /// linear picture says.
-    fn taken(
+    /// linearised model predicts.
+    fn outcomes(
         &self,
         decision: &Decision,
         answer: impl Fn(usize, f64) -> Option<f64>,
-    ) -> Result<Vec<TakenFurther>, Error> {
-        let taken = |(index, seen): (usize, &Observation)| {
+    ) -> Result<Vec<FurtherOutcome>, Error> {
+        let outcome = |(index, seen): (usize, &Observation)| {
             let block = seen.geometry.sum(&decision.which.selected)?;
             let quantity = "what a decision does at a further query";
             let query = block.query().ok_or(fewstep_core::Error::NoQuery { quantity })?;
             let residuals = seen.geometry.residuals();
-            let correction = decision.update.query_correction(
+            let correction = decision.plan.query_correction(
                 &decision.spectrum,
                 &query.coupling,
                 residuals,
             )?;
             let linear = seen.query_prediction + correction;
-            Ok(TakenFurther {
+            Ok(FurtherOutcome {
                 prediction: answer(index + 1, linear),
                 linear,
                 coupling: single(&query.coupling),
                 variance: single(&[query.variance])[0],
             })
         };
-        self.seen.iter().enumerate().map(taken).collect()
+        self.seen.iter().enumerate().map(outcome).collect()
     }
 }
 
-/// By how much a decision moves the prediction for the task's own query, by the linear picture.
+/// By how much a decision changes the prediction for the task's own query, by the linearised model.
 fn change(decision: &Decision, seen: &Observation) -> Result<f64, Error> {
     let Some(query) = decision.block.query() else { return Ok(0.0) };
     let residuals = seen.geometry.residuals();
-    Ok(decision.update.query_correction(&decision.spectrum, &query.coupling, residuals)?)
+    Ok(decision.plan.query_correction(&decision.spectrum, &query.coupling, residuals)?)
 }
 
 fn first_block(decision: &Decision) -> String {
@@ -231,57 +230,60 @@ fn first_block(decision: &Decision) -> String {
 mod tests {
     use super::super::digit_shift::draw;
     use super::*;
-    use fewstep::{Action, Session};
+    use fewstep::{Action, Predictor};
     use fewstep_core::HorizonRule;
     use fewstep_core::leave_one_out::Averaging;
 
-    /// Every way is what the tool does when it is asked for it.
+    /// Every policy is what the tool does when it is asked for it.
     #[test]
-    fn ways_are_those_of_the_tool() {
+    fn policies_are_those_of_the_tool() {
         let model = fewstep::builtin().unwrap();
         let task = draw(0, 20, "\n").task;
-        let ways = ways(model.config());
-        let take = |real| take(&model, (&task, &[]), &ways, real).unwrap();
-        let taken = take(true);
-        assert_eq!(ways.len(), taken.len());
-        // By the linear picture alone there is nothing to carry out in the model.
+        let policies = compared();
+        let follow = |real| follow(&model, (&task, &[]), &policies, real).unwrap();
+        let outcomes = follow(true);
+        assert_eq!(policies.len(), outcomes.len());
+        // By the linearised model alone there is nothing to carry out in the model.
         let linear =
-            ways.iter().zip(&taken).filter(|((_, w), _)| w.dynamics == Dynamics::Linear);
-        let linear = linear.map(|(_, taken)| Taken { prediction: None, ..taken.clone() });
-        assert_eq!(take(false), linear.collect::<Vec<_>>());
+            policies.iter().zip(&outcomes).filter(|(p, _)| p.dynamics == Dynamics::Linear);
+        let linear =
+            linear.map(|(_, outcome)| PolicyOutcome { prediction: None, ..outcome.clone() });
+        assert_eq!(follow(false), linear.collect::<Vec<_>>());
 
-        for ((_, way), taken) in ways.iter().zip(&taken) {
-            let session = Session::new(model.clone(), Action::Act).unwrap();
-            let answer = session.with_way(way.clone()).unwrap().answer(&task).unwrap();
+        for (policy, outcome) in policies.iter().zip(&outcomes) {
+            let predictor = Predictor::new(model.clone(), policy.clone(), Action::Act).unwrap();
+            let answer = predictor.answer(&task).unwrap();
             let said = answer.report.prediction;
-            let bits = taken.prediction.map(f64::to_bits);
-            assert_eq!(said.adapted.map(f64::to_bits), bits, "{way:?}");
-            assert_eq!(said.linear.unwrap().to_bits(), taken.linear.to_bits(), "{way:?}");
-            assert_eq!(answer.report.which.selected[0], taken.block, "{way:?}");
+            let bits = outcome.prediction.map(f64::to_bits);
+            assert_eq!(said.adapted.map(f64::to_bits), bits, "{policy:?}");
+            assert_eq!(said.linear.unwrap().to_bits(), outcome.linear.to_bits(), "{policy:?}");
+            assert_eq!(answer.report.which.selected[0], outcome.block, "{policy:?}");
         }
-        let predictions = taken.iter().map(|taken| taken.prediction.unwrap().to_bits());
+        let predictions = outcomes.iter().map(|outcome| outcome.prediction.unwrap().to_bits());
         let mut different: Vec<u64> = predictions.collect();
         different.sort_unstable();
         different.dedup();
-        assert_eq!(different.len(), ways.len(), "{taken:?}");
+        assert_eq!(different.len(), policies.len(), "{outcomes:?}");
     }
 
     /// One decision serves all queries on a prompt because none of them looks at the query.
     #[test]
-    fn no_way_looks_at_the_query() {
-        let config = fewstep::builtin().unwrap().config().clone();
-        for (name, way) in ways(&config) {
-            assert!(!way.looks_at_query(), "{name}");
+    fn no_policy_looks_at_the_query() {
+        for policy in compared() {
+            assert!(!policy.looks_at_query(), "{}", policy.name);
         }
-        let with = |rules| Way { rules, ..Way::usual(&config) };
-        let usual = fewstep::usual_rules;
-        for rules in [
-            Rules { select: Selection::QueryAware, ..usual() },
-            Rules { select: Selection::QueryScore, ..usual() },
-            Rules { horizon: HorizonRule::BayesGap, ..usual() },
-            Rules { leave_one_out: Averaging::QueryWeighted, ..usual() },
+        let averaging = Averaging::QueryWeighted;
+        let (sharpness, leave_alone_odds) = (0.2, 1.0);
+        let horizon =
+            HorizonRule::LeaveOneOutAverage { averaging, sharpness, leave_alone_odds };
+        let selection = |selection| Policy { selection, ..Policy::default() };
+        for policy in [
+            selection(Selection::QueryAware { budget: 1, lookahead: 8 }),
+            selection(Selection::QueryScore { budget: 1 }),
+            Policy { horizon: HorizonRule::BayesGap, ..Policy::default() },
+            Policy { horizon, ..Policy::default() },
         ] {
-            assert!(with(rules).looks_at_query());
+            assert!(policy.looks_at_query());
         }
     }
 }

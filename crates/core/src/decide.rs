@@ -15,13 +15,13 @@ use crate::filter::{Filter, GradientDescent, Mixture};
 use crate::geometry::{Block, Geometry};
 use crate::gibbs::GibbsPosterior;
 use crate::leave_one_out::{Averaging, LeaveOneOut};
-use crate::linalg::mean_square;
 use crate::policy::{HorizonRule, Policy, Selection};
 use crate::risk::{self, Benchmark};
 use crate::rng::Rng;
 use crate::signal::SignalFit;
 use crate::spectrum::{Spectrum, StepSize};
 use crate::subspace::{self, DepthSettings};
+use crate::vectors::mean_square;
 
 /// An average with less weight than this on all steps together is not carried out: it would cost
 /// as much as any other.

@@ -8,8 +8,8 @@
 
 use crate::checks::{check_not_negative, check_positive, check_size, check_vector};
 use crate::error::Error;
-use crate::linalg::dot;
 use crate::spectrum::{Spectrum, StepSize};
+use crate::vectors::dot;
 
 /// The noise variance `σ²` that evidence assumes.
 ///

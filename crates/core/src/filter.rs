@@ -10,8 +10,8 @@
 
 use crate::checks::{check_not_negative, check_positive, check_vector};
 use crate::error::Error;
-use crate::linalg::dot;
 use crate::spectrum::{Spectrum, StepSize};
+use crate::vectors::dot;
 
 /// An estimator of the correction that treats each mode by its eigenvalue alone.
 ///

@@ -9,8 +9,9 @@ use crate::checks::{
     check_finite, check_not_negative, check_positive, check_size, check_vector,
 };
 use crate::error::Error;
-use crate::linalg::{self, dot, squared_norm};
+use crate::linalg;
 use crate::matrix::{IntoMatrix, Matrix};
+use crate::vectors::{dot, squared_norm};
 
 /// Two numbers per query: how a block ties the query to the examples, and how far it can move it.
 ///
@@ -723,7 +724,7 @@ fn add<'a>(parts: impl Iterator<Item = (f64, &'a Block)>) -> Block {
         });
         sum.kernel.add_scaled(weight, &block.kernel);
         if let (Some(total), Some(part)) = (&mut sum.query, &block.query) {
-            linalg::add_scaled(&mut total.coupling, weight, &part.coupling);
+            crate::vectors::add_scaled(&mut total.coupling, weight, &part.coupling);
             total.variance += weight * part.variance;
         }
         sum.parameters = sum.parameters.zip(block.parameters).map(|(a, b)| a + b);

@@ -10,9 +10,9 @@ use crate::checks::{
 };
 use crate::error::Error;
 use crate::filter::{GradientDescent, Mixture};
-use crate::linalg::dot;
 use crate::scalar::{SERIES, exponential_excess, logarithm_excess};
 use crate::spectrum::StepSize;
+use crate::vectors::dot;
 
 /// Weights over candidate horizons: a prior, tilted towards horizons with good evidence.
 ///

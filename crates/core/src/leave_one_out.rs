@@ -16,9 +16,9 @@ use crate::checks::{
 use crate::error::Error;
 use crate::evidence::{HorizonChoice, best_horizon};
 use crate::geometry::{Block, Geometry};
-use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
+use crate::vectors::dot;
 use counting::Counting;
 use intervals::averaged;
 use paths::Paths;

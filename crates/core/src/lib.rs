@@ -68,6 +68,7 @@ pub mod scalar;
 pub mod signal;
 mod spectrum;
 pub mod subspace;
+mod vectors;
 
 pub use answers::{Answers, Interval};
 pub use decide::decide;
@@ -92,11 +93,9 @@ pub use spectrum::{Spectrum, StepSize};
 ///
 /// Sizes are the caller's to check, by [`checks`]; inside the functions they are taken as given.
 pub mod linear_algebra {
-    pub use crate::linalg::{
-        add_scaled, dot, eigen, gram, mean_square, product, product_transposed, singular,
-        squared_norm,
-    };
+    pub use crate::linalg::{eigen, gram, product, product_transposed, singular};
     pub use crate::spectrum::symmetric;
+    pub use crate::vectors::{add_scaled, dot, mean_square, squared_norm};
 }
 
 /// The example in the project's README, compiled and run.

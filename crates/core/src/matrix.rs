@@ -207,7 +207,7 @@ impl Matrix {
     /// ```
     pub fn multiply(&self, vector: &[f64]) -> Result<Vec<f64>, Error> {
         check_size("vector", vector.len(), self.columns)?;
-        Ok((0..self.rows).map(|row| crate::linalg::dot(self.row(row), vector)).collect())
+        Ok((0..self.rows).map(|row| crate::vectors::dot(self.row(row), vector)).collect())
     }
 
     /// The transpose times a vector.
@@ -228,7 +228,7 @@ impl Matrix {
         check_size("vector", vector.len(), self.rows)?;
         let mut product = vec![0.0; self.columns];
         for (row, &weight) in vector.iter().enumerate() {
-            crate::linalg::add_scaled(&mut product, weight, self.row(row));
+            crate::vectors::add_scaled(&mut product, weight, self.row(row));
         }
         Ok(product)
     }
@@ -249,7 +249,7 @@ impl Matrix {
     /// assert_eq!(sum, Matrix::from_fn(2, 2, |i, j| if i == j { 1.5 } else { 0.0 }));
     /// ```
     pub fn add_scaled(&mut self, weight: f64, other: &Self) {
-        crate::linalg::add_scaled(&mut self.values, weight, &other.values);
+        crate::vectors::add_scaled(&mut self.values, weight, &other.values);
     }
 }
 

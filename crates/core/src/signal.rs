@@ -10,9 +10,9 @@ use crate::checks::{check_finite, check_not_negative, check_vector};
 use crate::error::Error;
 use crate::evidence::{HorizonChoice, best_horizon, scaled_energies};
 use crate::filter::{Filter, GradientDescent};
-use crate::linalg::mean_square;
 use crate::risk::Benchmark;
 use crate::spectrum::{Spectrum, StepSize};
+use crate::vectors::mean_square;
 
 /// Where a fit of signal and noise ran into a boundary.
 ///

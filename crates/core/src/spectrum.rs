@@ -6,8 +6,9 @@
 
 use crate::checks::{check_fraction, check_size, check_vector};
 use crate::error::Error;
-use crate::linalg::{self, dot};
+use crate::linalg;
 use crate::matrix::{IntoMatrix, Matrix};
+use crate::vectors::dot;
 
 /// The eigenvalues and eigenvectors of a prompt's kernel, `K = U diag(λ) Uᵀ`.
 ///
@@ -210,7 +211,7 @@ impl Spectrum {
     pub(crate) fn assemble(&self, amounts: &[f64]) -> Vec<f64> {
         let mut vector = vec![0.0; self.examples()];
         for (mode, &amount) in amounts.iter().enumerate() {
-            linalg::add_scaled(&mut vector, amount, self.mode(mode));
+            crate::vectors::add_scaled(&mut vector, amount, self.mode(mode));
         }
         vector
     }

@@ -15,10 +15,10 @@ mod greedy;
 use crate::checks::{check_budget, check_finite, check_positive, check_size};
 use crate::error::Error;
 use crate::geometry::{Geometry, QueryCoupling};
-use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::rng::Rng;
 use crate::spectrum::Spectrum;
+use crate::vectors::dot;
 
 pub use depth::{DepthChoice, DepthSettings, last_layers};
 pub use greedy::{GreedyChoice, greedy_correction};

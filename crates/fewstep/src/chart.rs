@@ -3,8 +3,8 @@
 //! In: a [`Report`]. Out: lines of text. [`Curve`] and [`Grid`] say what is drawn; drawings show
 //! the same.
 
-use crate::report::{HowFar, Report, Which};
 use crate::numbers::number;
+use crate::report::{HowFar, Report, Which};
 use crate::text::Style;
 use fewstep_core::{Decision, HorizonName};
 use fewstep_engine::{BlockId, BlockKind};

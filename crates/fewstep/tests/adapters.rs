@@ -20,6 +20,8 @@ fn a_saved_update_gives_the_prediction_that_it_gave() {
             "predict",
             &name,
             "--json",
+            "--policy",
+            "paper",
             "--horizon",
             horizon,
             "--save-adapter",
@@ -52,6 +54,8 @@ fn one_file_serves_new_queries_as_the_engine_says() {
     let made = run(&[
         "predict",
         &name,
+        "--policy",
+        "paper",
         "--horizon",
         "20",
         "--save-adapter",
@@ -99,7 +103,7 @@ fn a_task_without_a_saved_update_is_a_failure_that_says_what_to_do() {
 #[test]
 fn the_linear_form_is_the_prediction_if_it_is_asked_for() {
     let input = tasks(2);
-    let flags = ["predict", "-", "--json", "--horizon", "8"];
+    let flags = ["predict", "-", "--json", "--policy", "paper", "--horizon", "8"];
     let steps = run_with_input(&flags, input.as_bytes());
     let linear = [&flags[..], &["--dynamics", "linear"]].concat();
     let linear = run_with_input(&linear, input.as_bytes());
@@ -122,6 +126,8 @@ fn figures_are_drawn_for_every_task_whatever_its_id() {
         &name,
         "--figures",
         figures.to_str().unwrap(),
+        "--policy",
+        "paper",
         "--select",
         "trace-top",
         "--budget",
@@ -164,6 +170,8 @@ fn save(
         "--model",
         model,
         "--json",
+        "--policy",
+        "paper",
         "--blocks",
         "value,output,query,key,mlp-up,mlp-down@all",
         "--horizon",
@@ -270,7 +278,16 @@ fn a_directory_is_replaced_only_by_its_like() {
     let top = directory.path().join("saved");
     let path = top.to_str().unwrap();
     let flags = |horizon, format| {
-        ["--horizon", horizon, "--save-adapter", path, "--adapter-format", format]
+        [
+            "--policy",
+            "paper",
+            "--horizon",
+            horizon,
+            "--save-adapter",
+            path,
+            "--adapter-format",
+            format,
+        ]
     };
     let weights = top.join("t0/adapter_model.safetensors");
     // What a run that was killed leaves behind is in nobody's way.

@@ -5,8 +5,8 @@
 mod support;
 
 use fewstep::tasks::{Tasks, parse};
-use fewstep::{Action, Error, Session, Way};
-use fewstep_core::{HorizonRule, Rules, Selection};
+use fewstep::{Action, Error, Policy, Predictor};
+use fewstep_core::{HorizonName, HorizonRule, Selection};
 use fewstep_engine::Error as Engine;
 use serde_json::{Value, json};
 use support::file_of;
@@ -29,30 +29,26 @@ fn with(changes: &[(&str, Value)]) -> Vec<u8> {
     task.to_string().into_bytes()
 }
 
-const RULES: [HorizonRule; 7] = [
-    HorizonRule::Evidence,
-    HorizonRule::EvidenceFixed,
-    HorizonRule::Gibbs,
-    HorizonRule::BayesGap,
-    HorizonRule::LeaveOneOut,
-    HorizonRule::BayesFilter,
-    HorizonRule::Fixed(3),
+const RULES: [HorizonName; 8] = [
+    HorizonName::Evidence,
+    HorizonName::EvidenceFixed,
+    HorizonName::Gibbs,
+    HorizonName::BayesGap,
+    HorizonName::LeaveOneOut,
+    HorizonName::LeaveOneOutAverage,
+    HorizonName::BayesFilter,
+    HorizonName::Fixed(3),
 ];
 
 /// Answers a line under every rule; predictions must be numbers and the report JSON.
 fn answer(line: &[u8]) -> Result<(), Error> {
     let task = parse(line)?;
-    for (rule, selection) in
-        RULES.iter().zip([Selection::All, Selection::QueryAware].iter().cycle())
-    {
-        let budget = (*selection != Selection::All).then_some(2);
-        let horizons = vec![0, 1, 2, 5];
-        let (horizon, selection) = (*rule, *selection);
-        let rules = Rules { horizon, horizons, select: selection, budget, ..Rules::default() };
-        let session = Session::new(fewstep::builtin()?, Action::Act)?;
-        let way = Way { rules, ..Way::paper(session.model().config()) };
-        let session = session.with_way(way)?;
-        let report = session.with_matrices(true).answer(&task)?.report;
+    let selections = [Selection::All, Selection::QueryAware { budget: 2, lookahead: 8 }];
+    for (&rule, &selection) in RULES.iter().zip(selections.iter().cycle()) {
+        let (horizon, horizons) = (HorizonRule::of_name(rule), vec![0, 1, 2, 5]);
+        let policy = Policy { horizon, horizons, selection, ..Policy::paper() };
+        let predictor = Predictor::new(fewstep::builtin()?, policy, Action::Act)?;
+        let report = predictor.with_matrices(true).answer(&task)?.report;
         assert!(report.prediction.icl.is_finite() && report.prediction.adapted.is_some());
         let read: Value = serde_json::from_str(&report.to_json(true)).unwrap();
         assert_eq!(read["id"], task.id.as_str());

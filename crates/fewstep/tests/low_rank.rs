@@ -32,7 +32,10 @@ fn rank_first_factor_and_seed_reach_the_model() {
     {
         let (rank_text, seed_text) = (rank.to_string(), seed.to_string());
         let flags = [
-            &["--blocks", choice, "--json", "--full", "--seed", &seed_text][..],
+            &[
+                "--policy", "paper", "--blocks", choice, "--json", "--full", "--seed",
+                &seed_text,
+            ][..],
             &["--lora-rank", &rank_text, "--lora-first", first],
         ]
         .concat();
@@ -61,7 +64,8 @@ fn rank_first_factor_and_seed_reach_the_model() {
         seen.push(decided[0].clone());
     }
     // Without flags: rank 8, random, seed 0.
-    let output = run(&["decide", &name, "--blocks", choice, "--json", "--full"]);
+    let output =
+        run(&["decide", &name, "--policy", "paper", "--blocks", choice, "--json", "--full"]);
     assert_eq!(traces(&records(&printed(&output))[0])[0], seen[0]);
     assert_eq!(Lora::default(), Lora { rank: 8, first: FirstFactor::Random, seed: 0 });
 }
@@ -76,7 +80,17 @@ fn a_saved_low_rank_update_gives_the_prediction_that_it_gave() {
     for first in ["random", "inputs"] {
         for horizon in ["6", "gibbs", "0"] {
             let made = run(&[
-                &["predict", &name, "--json", "--horizon", horizon, "--seed", "5"][..],
+                &[
+                    "predict",
+                    &name,
+                    "--policy",
+                    "paper",
+                    "--json",
+                    "--horizon",
+                    horizon,
+                    "--seed",
+                    "5",
+                ][..],
                 &["--blocks", "lora-value,value,norm@last2", "--lora-rank", "3"],
                 &["--lora-first", first, "--save-adapter", adapters],
             ]
@@ -136,7 +150,7 @@ fn layers_are_drawn_without_heads() {
     let figures = directory.path().join("figures");
     let figures_name = figures.to_str().unwrap();
     let output = run(&[
-        &["decide", &name, "--blocks", "lora-query,norm,value@last2"][..],
+        &["decide", &name, "--policy", "paper", "--blocks", "lora-query,norm,value@last2"][..],
         &["--figures", figures_name, "--select", "trace-top", "--budget", "2"],
     ]
     .concat());

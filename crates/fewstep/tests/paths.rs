@@ -5,8 +5,8 @@
 
 mod support;
 
-use fewstep::{Action, Dynamics, Report, Session, Way};
-use fewstep_core::{HorizonRule, Rules};
+use fewstep::{Action, Policy, Predictor, Report};
+use fewstep_core::{HorizonName, HorizonRule};
 use fewstep_engine::{Config, Model, Parameters, Tokenizer};
 use serde_json::Value;
 use support::{printed, records, root, run_with_input, said};
@@ -40,9 +40,7 @@ fn brief(report: &Value) -> Value {
         }
     };
     remove(&mut brief["prediction"], &["path"]);
-    let settings = ["averaging", "inverse_temperature", "leave_alone_odds"];
-    remove(&mut brief["how_far"], &["horizons", "left_out_risk"]);
-    remove(&mut brief["how_far"], &settings);
+    remove(&mut brief["how_far"], &["horizons", "leave_one_out", "pac_bayes"]);
     remove(&mut brief["which"], &["blocks"]);
     let geometry = ["response", "bayes_response", "kernel", "coupling", "labels", "room"];
     remove(&mut brief["geometry"], &geometry);
@@ -57,12 +55,12 @@ fn looking_at_the_way_changes_no_digit() {
     for (flags, last_is_known) in [
         ("", false),
         ("--loo-order tree", false),
-        ("--horizon 8", true),
-        ("--horizon 1 --blocks lora-value@last1", true),
-        ("--horizon evidence --select query-aware --budget 4", true),
-        ("--horizon gibbs", true),
-        ("--horizon bayes-filter", true),
-        ("--horizon 0", true),
+        ("--policy paper --horizon 8", true),
+        ("--policy paper --horizon 1 --blocks lora-value@last1", true),
+        ("--policy paper --select query-aware --budget 4", true),
+        ("--policy paper --horizon gibbs", true),
+        ("--policy paper --horizon bayes-filter", true),
+        ("--policy paper --horizon 0", true),
         ("--dynamics linear", true),
     ] {
         let (short, long) = (reports(flags), reports(&format!("{flags} --full")));
@@ -90,15 +88,13 @@ fn looking_at_the_way_changes_no_weight() {
     let more = fewstep::tasks::parse(tasks[2].as_bytes()).unwrap().examples;
     task.examples.extend(more.into_iter().take(6));
     assert_eq!(task.examples.len(), 16);
-    let session = Session::new(fewstep::builtin().unwrap(), Action::Act).unwrap();
-    for horizon in [HorizonRule::Fixed(4), HorizonRule::LeaveOneOutAverage] {
-        let rules = Rules { horizon, ..Rules::default() };
-        let session = session.clone();
-        let session = session
-            .with_way(Way { blocks: "mlp-up@all".to_owned(), rules, dynamics: Dynamics::Steps })
-            .unwrap();
-        let short = session.answer(&task).unwrap();
-        let long = session.with_matrices(true).answer(&task).unwrap();
+    let model = fewstep::builtin().unwrap();
+    for horizon in [HorizonName::Fixed(4), HorizonName::LeaveOneOutAverage] {
+        let (rule, blocks) = (HorizonRule::of_name(horizon), "mlp-up@all".to_owned());
+        let policy = Policy { horizon: rule, blocks, ..Policy::paper() };
+        let predictor = Predictor::new(model.clone(), policy, Action::Act).unwrap();
+        let short = predictor.answer(&task).unwrap();
+        let long = predictor.with_matrices(true).answer(&task).unwrap();
         assert!(short.update.is_some() && short.update == long.update, "{horizon}");
         let [short, long] =
             [short, long].map(|answer| answer.report.prediction.adapted.unwrap().to_bits());
@@ -110,16 +106,16 @@ fn looking_at_the_way_changes_no_weight() {
 /// steps and for averages over them; the linear path likewise.
 #[test]
 fn a_path_is_where_fewer_steps_lead() {
-    let way = "--blocks mlp-up@last1 --select all --step-scale 0.3";
+    let policy = "--policy paper --blocks mlp-up@last1 --step-scale 0.3";
     // A few sums in single precision over the width, one for each step.
     let close = |a: f64, b: f64| (a - b).abs() <= 200.0 * f64::from(f32::EPSILON);
     let apart: Vec<Vec<Value>> =
-        (0..=6).map(|steps| reports(&format!("{way} --horizon {steps}"))).collect();
+        (0..=6).map(|steps| reports(&format!("{policy} --horizon {steps}"))).collect();
     let mut moved = 0;
     for (horizons, rule, longest) in
         [("0..4", "6", 6), ("0..6", "4", 6), ("0..6", "leave-one-out-average", 6)]
     {
-        let flags = format!("{way} --horizons {horizons} --horizon {rule} --full");
+        let flags = format!("{policy} --horizons {horizons} --horizon {rule} --full");
         for (task, report) in reports(&flags).iter().enumerate() {
             let (prediction, id) = (&report["prediction"], &report["id"]);
             let linear = numbers(&prediction["path"]["linear"]);
@@ -169,8 +165,9 @@ fn report_without_weights(worth: f64) -> Report {
              "examples": [{{"x": "a", "y": "1"}}, {{"x": "b", "y": "0"}}], "query": {{"x": "c"}}}}"#
     );
     let task = fewstep::tasks::parse(task.as_bytes()).unwrap();
-    let session = Session::new(model, Action::Act).unwrap().with_matrices(true);
-    session.answer(&task).unwrap().report
+    let predictor = Predictor::new(model, Policy::default(), Action::Act).unwrap();
+    let predictor = predictor.with_matrices(true);
+    predictor.answer(&task).unwrap().report
 }
 
 /// Where no step moves anything the filters do nothing; and nothing is fitted where the model is

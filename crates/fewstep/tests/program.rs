@@ -64,13 +64,41 @@ fn reports_have_the_fields_that_programs_rely_on() {
     let of = |part: &str| keys(&report[part]);
     assert_eq!(
         keys(report),
-        ["geometry", "how_far", "id", "passes", "prediction", "when", "which"]
+        [
+            "geometry",
+            "how_far",
+            "id",
+            "lines",
+            "passes",
+            "policy",
+            "prediction",
+            "when",
+            "which"
+        ]
     );
     assert_eq!(
         of("prediction"),
         ["adapted", "icl", "interval", "linear", "standard_deviation", "target"]
     );
-    assert_eq!(of("when"), ["adapt", "gap_adapted", "gap_icl", "gate", "reason"]);
+    assert_eq!(of("when"), ["adapt", "leave_one_out", "reason", "weight"]);
+    assert_eq!(keys(&report["when"]["leave_one_out"]), ["adapted", "icl"]);
+    assert_eq!(of("lines"), ["error", "how_far", "prediction", "when", "which"]);
+    let policy = [
+        "blocks",
+        "coverage",
+        "dynamics",
+        "horizon",
+        "horizons",
+        "name",
+        "selection",
+        "step_scale",
+    ];
+    assert_eq!(of("policy"), policy);
+    let paper = ["predict", "-", "--json", "--policy", "paper"];
+    let paper = run_with_input(&paper, tasks(1).as_bytes());
+    let paper = &support::records(&printed(&paper))[0];
+    let when = ["adapt", "gap_adapted", "gap_icl", "gate", "reason", "weight"];
+    assert_eq!(keys(&paper["when"]), when);
     let how_far = [
         "at_edge",
         "degrees_of_freedom",
@@ -102,11 +130,6 @@ fn reports_have_the_fields_that_programs_rely_on() {
     ];
     assert_eq!(keys(&report["geometry"]), geometry);
     let how_far = &report["how_far"];
-    assert_eq!(
-        (&how_far["averaging"], &how_far["leave_alone_odds"]),
-        (&"by-label".into(), &1.0.into())
-    );
-    assert_eq!(how_far["inverse_temperature"], 0.2);
     assert_eq!(keys(&how_far["pac_bayes"]), ["bound", "confidence", "slack"]);
     assert_eq!(how_far["pac_bayes"]["confidence"], 0.95);
     assert_eq!(keys(&report["prediction"]["path"]), ["linear"]);
@@ -181,12 +204,17 @@ fn decided(flags: &[&str]) -> String {
 
 #[test]
 fn reports_say_whose_heads_are_counted() {
-    let json: serde_json::Value =
-        serde_json::from_str(&decided(&["--blocks", "value,query,mlp-up@all", "--json"]))
-            .unwrap();
+    let json: serde_json::Value = serde_json::from_str(&decided(&[
+        "--policy",
+        "paper",
+        "--blocks",
+        "value,query,mlp-up@all",
+        "--json",
+    ]))
+    .unwrap();
     let expected = serde_json::json!({"query": "query", "value": "key-value"});
     assert_eq!(json["which"]["heads"], expected);
-    let text = decided(&["--blocks", "value@all"]);
+    let text = decided(&["--policy", "paper", "--blocks", "value@all"]);
     assert!(text.contains("(value: key-value heads)"), "{text}");
     assert!(text.contains("(layer, key-value head)"), "{text}");
     let plain = printed(&run(&["decide", "examples/digits.jsonl", "--json"]));
@@ -194,7 +222,7 @@ fn reports_say_whose_heads_are_counted() {
 }
 
 #[test]
-fn weights_give_the_same_answers_packed_or_not() {
+fn weights_give_the_same_answers_quantised_or_not() {
     let [packed, expanded] = [&["--json"][..], &["--json", "--expand"]].map(|flags| {
         let report: serde_json::Value = serde_json::from_str(&decided(flags)).unwrap();
         report["prediction"]["icl"].as_f64().unwrap()

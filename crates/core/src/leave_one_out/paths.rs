@@ -5,9 +5,9 @@
 
 use crate::error::Error;
 use crate::filter::{Filter, GradientDescent};
-use crate::linalg::dot;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
+use crate::vectors::dot;
 
 /// Up to so many steps per example, steps take fewer operations than eigendecompositions.
 const STEPS_PER_EXAMPLE: u64 = 10;

@@ -5,9 +5,10 @@ use crate::checks::{check_budget, check_finite, check_fraction};
 use crate::error::Error;
 use crate::filter::{Filter, GradientDescent};
 use crate::geometry::Geometry;
-use crate::linalg::{LargestEigenvalue, add_scaled, dot};
+use crate::linalg::LargestEigenvalue;
 use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
+use crate::vectors::{add_scaled, dot};
 
 /// Blocks in the order in which the greedy rule took them.
 ///

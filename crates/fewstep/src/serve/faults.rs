@@ -87,6 +87,7 @@ fn at(place: Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fewstep_core::{Field, Selection, SelectionName};
     use fewstep_engine::{Example, Label, Query};
 
     fn task() -> Task {
@@ -130,11 +131,12 @@ mod tests {
 
     #[test]
     fn options_are_called_what_they_are_called_in_a_request() {
-        let error = Error::NoBudget { rule: "trace-top".to_owned(), blocks: 48 };
-        let problem = of_options(&error);
-        let detail = "select trace-top needs to know how many blocks: add budget with 1 to 48";
+        let refused = Selection::of_name(SelectionName::TraceTop, None).unwrap_err();
+        let problem = of_options(&refused.into());
+        let detail = "budget is missing; it must be the number of blocks that the rule trace-top \
+                      chooses";
         assert_eq!(problem, Problem::wrong("budget", detail));
-        let error = Error::NoLowRankBlocks { flag: "--lora-first" };
+        let error = Error::NoLowRankBlocks { field: Field::LORA_FIRST };
         let json = of_options(&error).to_json();
         assert!(json.contains("\"field\":\"lora_first\"") && !json.contains("--"), "{json}");
     }

@@ -59,12 +59,16 @@ impl Prompt<'_> {
             coupling,
         };
         path.check_geometry(largest);
-        path.check_gate();
+        let by_evidence = path.by_evidence();
+        match by_evidence {
+            true => path.check_gate(),
+            false => assert!(self.report["when"].get("gate").is_none()),
+        }
         let (evidence, fixed) = path.evidence();
         self.all_close(&numbers(&how_far["evidence"]), &evidence, 1.0, "evidence");
         self.all_close(&numbers(&how_far["evidence_fixed"]), &fixed, 1.0, "fixed evidence");
         let posterior = match rule {
-            "leave-one-out-average" => path.left_out_posterior(),
+            "leave-one-out-average" => path.leave_one_out_posterior(),
             _ => path.posterior(&evidence),
         };
         self.all_close(&numbers(&how_far["posterior"]), &posterior, 1.0, "posterior");
@@ -78,6 +82,11 @@ impl Prompt<'_> {
 impl Path<'_, '_> {
     fn n(&self) -> f64 {
         self.prompt.n() as f64
+    }
+
+    fn by_evidence(&self) -> bool {
+        let rules = ["evidence", "evidence-fixed", "gibbs", "bayes-gap", "bayes-filter"];
+        rules.contains(&self.rule)
     }
 
     fn check_geometry(&self, largest: f64) {
@@ -126,15 +135,16 @@ impl Path<'_, '_> {
             "evidence" | "gibbs" => (first_smallest(evidence), true),
             "evidence-fixed" => (first_smallest(fixed), true),
             "leave-one-out-average" => {
-                let less: Vec<f64> = self.left_out_posterior().iter().map(|w| -w).collect();
-                let found = numbers(&how_far["left_out_risk"]);
-                prompt.all_close(&found, &self.left_out(), 1.0, "left-out risk");
+                let less: Vec<f64> =
+                    self.leave_one_out_posterior().iter().map(|w| -w).collect();
+                let found = numbers(&how_far["leave_one_out"]);
+                prompt.all_close(&found, &self.leave_one_out(), 1.0, "leave-one-out risk");
                 (first_smallest(&less), true)
             }
             "leave-one-out" => {
-                let risks = self.left_out();
-                let found = numbers(&how_far["left_out_risk"]);
-                prompt.all_close(&found, &risks, 1.0, "left-out risk");
+                let risks = self.leave_one_out();
+                let found = numbers(&how_far["leave_one_out"]);
+                prompt.all_close(&found, &risks, 1.0, "leave-one-out risk");
                 (first_smallest(&risks), true)
             }
             "bayes-gap" => {
@@ -227,7 +237,6 @@ impl Path<'_, '_> {
             _ => vec![(horizon, 1.0)],
         };
         self.check_filters(&steps, &fit);
-        let empty = steps.is_empty();
         let mut taken = vec![0.0; prompt.n()];
         let mut degrees = 0.0;
         if self.rule == "bayes-filter" {
@@ -242,15 +251,45 @@ impl Path<'_, '_> {
                 degrees += weight * (self.n() - self.eigenvalues.iter().map(left).sum::<f64>());
             }
         }
-        let asked = match self.rule {
-            "gibbs" | "leave-one-out-average" => !empty,
-            "bayes-filter" => fit.signal > 0.0,
-            _ => horizon > 0,
+        let weight = match self.rule {
+            "gibbs" | "leave-one-out-average" => moved(posterior),
+            "bayes-filter" => f64::from(u8::from(fit.signal > 0.0)),
+            _ => f64::from(u8::from(horizon > 0)),
         };
-        assert_eq!(report["when"]["adapt"], asked, "{}: {}", report["id"], self.rule);
+        prompt.close(number(&report["when"]["weight"]), weight, 1.0, "weight on updating");
+        // A no where more weight is on leaving the model alone.
+        if (weight - 0.5).abs() > 1e-6 {
+            assert_eq!(
+                report["when"]["adapt"],
+                weight > 0.5,
+                "{}: {}",
+                report["id"],
+                self.rule
+            );
+        }
+        self.check_errors(horizon, posterior);
         let found = number(&report["how_far"]["degrees_of_freedom"]);
         prompt.close(found, degrees, self.n() * fit.magnification, "degrees of freedom");
         self.check_query(&fit, &taken);
+    }
+
+    /// Leave-one-out errors before and after, by refitting without each example.
+    fn check_errors(&self, horizon: u64, posterior: &[f64]) {
+        let (prompt, when) = (self.prompt, &self.prompt.report["when"]);
+        let weights: Vec<(u64, f64)> = match self.rule {
+            "leave-one-out" => vec![(horizon, 1.0)],
+            "leave-one-out-average" => {
+                prompt.horizons.iter().copied().zip(posterior.iter().copied()).collect()
+            }
+            _ => return assert!(when.get("leave_one_out").is_none()),
+        };
+        let averaging = &prompt.report["policy"]["horizon"]["averaging"];
+        let after = prompt.averaged_errors(&self.reported, self.size, &weights);
+        let [before, after] =
+            [&prompt.residuals, &after].map(|errors| prompt.averaged(errors, averaging));
+        let found = &when["leave_one_out"];
+        prompt.close(number(&found["icl"]), before, 1.0, "error without an update");
+        prompt.close(number(&found["adapted"]), after, 1.0, "error with the update");
     }
 
     /// The linear form, its error bar, and the gaps to the ideal correction.
@@ -262,11 +301,13 @@ impl Path<'_, '_> {
         let magnified = if self.rule == "bayes-filter" { fit.magnification } else { 1.0 };
         prompt.close(number(&prediction["linear"]), expected, magnified, "linear form");
 
-        let (untouched, adapted) =
-            (self.gap(fit, &vec![0.0; prompt.n()]), self.gap(fit, taken));
-        let scale = untouched.max(adapted) * fit.magnification;
-        prompt.close(number(&when["gap_icl"]), untouched, scale, "gap without an update");
-        prompt.close(number(&when["gap_adapted"]), adapted, scale, "gap with the update");
+        if self.by_evidence() {
+            let (untouched, adapted) =
+                (self.gap(fit, &vec![0.0; prompt.n()]), self.gap(fit, taken));
+            let scale = untouched.max(adapted) * fit.magnification;
+            prompt.close(number(&when["gap_icl"]), untouched, scale, "gap without an update");
+            prompt.close(number(&when["gap_adapted"]), adapted, scale, "gap with the update");
+        }
 
         let reached = multiply(&self.projection, &self.coupling);
         let known = dot(&reached, &fit.ideal(&self.filled, &reached));
@@ -302,17 +343,17 @@ impl Path<'_, '_> {
         assert_eq!(found["coverage"], 0.8);
     }
 
-    fn left_out(&self) -> Vec<f64> {
-        self.prompt.left_out(&self.reported, self.size, &self.prompt.horizons)
+    fn leave_one_out(&self) -> Vec<f64> {
+        let averaging = &self.prompt.report["policy"]["horizon"]["averaging"];
+        self.prompt.leave_one_out(&self.reported, self.size, &self.prompt.horizons, averaging)
     }
 
     /// Risks to the power of `−βn`, times the odds for the shortest against all others.
-    fn left_out_posterior(&self) -> Vec<f64> {
-        let risks = self.left_out();
+    fn leave_one_out_posterior(&self) -> Vec<f64> {
+        let risks = self.leave_one_out();
         let best = risks.iter().fold(f64::INFINITY, |a, &b| a.min(b));
-        let how_far = &self.prompt.report["how_far"];
-        let (power, odds) =
-            (number(&how_far["inverse_temperature"]), number(&how_far["leave_alone_odds"]));
+        let rule = &self.prompt.report["policy"]["horizon"];
+        let (power, odds) = (number(&rule["sharpness"]), number(&rule["leave_alone_odds"]));
         let likelihoods =
             risks.iter().map(|risk| (-power * self.n() * (risk / best).ln()).exp());
         let prior =

@@ -37,8 +37,9 @@ fn check(reports: &[Value], step_scale: f64) -> Vec<bool> {
     reports.iter().map(check).collect()
 }
 
-const CHOICES: [&str; 17] = [
-    "--horizon evidence",
+/// What is changed of the paper's policy.
+const CHOICES: [&str; 15] = [
+    "",
     "--horizon evidence-fixed --select trace-top --budget 4",
     "--horizon leave-one-out --select query-score --budget 3",
     "--horizon gibbs --select query-aware --budget 4",
@@ -51,15 +52,13 @@ const CHOICES: [&str; 17] = [
     "--horizons 0,1,2,4,8,16,64,128 --horizon leave-one-out",
     "--horizons 0..3",
     "--horizon leave-one-out-average --horizons 0..60",
-    "--horizon leave-one-out-average --select leave-one-out --budget 1 --blocks mlp-up@all",
-    "--horizon leave-one-out --select leave-one-out --blocks value@last1",
     "--horizon leave-one-out --select depth --blocks value,output@all",
     "--horizon 0",
 ];
 
 /// What is done without any flag: six tenths of the largest step, in the blocks of some last layers.
 #[test]
-fn the_usual_choice_can_be_made_again_from_the_json() {
+fn the_default_choice_can_be_made_again_from_the_json() {
     for (tasks, flags) in [
         ("examples/digits.jsonl", ""),
         ("examples/sentiment.jsonl", ""),
@@ -71,7 +70,7 @@ fn the_usual_choice_can_be_made_again_from_the_json() {
         for report in &reports {
             assert_eq!(report["which"]["rule"], "depth");
             assert_eq!(report["how_far"]["rule"], "leave-one-out-average");
-            assert_eq!(report["how_far"]["averaging"], "by-label");
+            assert_eq!(report["policy"]["horizon"]["averaging"], "by-label");
         }
     }
 }
@@ -80,7 +79,9 @@ fn the_usual_choice_can_be_made_again_from_the_json() {
 fn every_choice_can_be_made_again_from_the_json() {
     let adapted: Vec<bool> = CHOICES
         .iter()
-        .flat_map(|flags| check(&reports("examples/digits.jsonl", flags), 0.1))
+        .flat_map(|flags| {
+            check(&reports("examples/digits.jsonl", &format!("--policy paper {flags}")), 0.1)
+        })
         .collect();
     assert!(adapted.contains(&true) && adapted.contains(&false), "{adapted:?}");
 }
@@ -89,17 +90,40 @@ fn every_choice_can_be_made_again_from_the_json() {
 fn choices_of_other_models_can_be_made_again_too() {
     for model in ["gpt2-plain", "gpt2-half"] {
         for flags in CHOICES {
-            let flags = format!("{flags} --model fixtures/{model}");
+            let flags = format!("--policy paper {flags} --model fixtures/{model}");
             check(&reports("fixtures/tasks.jsonl", &flags), 0.1);
         }
+    }
+}
+
+/// Rules with other parameters than their own, which only a policy can state.
+#[test]
+fn choices_by_a_written_policy_can_be_made_again() {
+    let policies = [
+        r#"{"blocks": "value@last4", "selection": {"rule": "all"}, "step_scale": 0.1,
+            "horizons": [0, 1, 2, 5, 11, 30, 60], "horizon": {"rule": "leave-one-out-average",
+            "averaging": "trimmed", "sharpness": 1.0, "leave_alone_odds": 5.0}}"#,
+        r#"{"step_scale": 0.1, "selection": {"rule": "depth", "averaging": "trimmed"},
+            "horizon": {"rule": "leave-one-out", "averaging": "by-label"}}"#,
+    ];
+    for policy in policies {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), policy).unwrap();
+        let flags = format!("--policy {}", file.path().display());
+        let reports = reports("examples/digits.jsonl", &flags);
+        check(&reports, 0.1);
+        assert!(reports.iter().all(|report| report["policy"]["name"] == "custom"));
     }
 }
 
 #[test]
 fn the_step_size_is_the_asked_fraction_of_the_largest() {
     for (flags, step_scale) in [
-        ("--step-scale 0.4 --select query-aware --budget 3 --horizon gibbs", 0.4),
-        ("--step-scale 0.01 --horizon bayes-gap --horizons 0..90", 0.01),
+        (
+            "--policy paper --step-scale 0.4 --select query-aware --budget 3 --horizon gibbs",
+            0.4,
+        ),
+        ("--policy paper --step-scale 0.01 --horizon bayes-gap --horizons 0..90", 0.01),
     ] {
         check(&reports("examples/digits.jsonl", flags), step_scale);
     }
@@ -109,7 +133,7 @@ fn the_step_size_is_the_asked_fraction_of_the_largest() {
 fn a_random_choice_can_be_drawn_again_from_its_seed() {
     let mut seen = BTreeSet::new();
     for seed in ["0", "1", "18446744073709551615"] {
-        let flags = format!("--select random --budget 5 --seed {seed}");
+        let flags = format!("--policy paper --select random --budget 5 --seed {seed}");
         let reports = reports("examples/digits.jsonl", &flags);
         check(&reports, 0.1);
         assert!(

@@ -184,17 +184,45 @@ impl<'r> Prompt<'r> {
     }
 
     /// The averaged squares of the errors on examples left out, at every horizon.
-    pub(crate) fn left_out(&self, kernel: &Rows, size: f64, horizons: &[u64]) -> Vec<f64> {
-        let n = self.n();
-        let most = horizons.iter().copied().max().unwrap();
-        let errors = self.without_each(kernel, &vec![0.0; n], size, most);
-        let by_label = self.report["how_far"]["averaging"] == "by-label";
-        let mean = |&horizon: &u64| {
-            let place = usize::try_from(horizon).unwrap();
-            let errors: Vec<f64> = errors.iter().map(|each| each[place].0).collect();
-            if by_label { self.by_label(&errors) } else { trimmed(&errors) }
+    pub(crate) fn leave_one_out(
+        &self,
+        kernel: &Rows,
+        size: f64,
+        horizons: &[u64],
+        averaging: &Value,
+    ) -> Vec<f64> {
+        let risk = |&horizon: &u64| {
+            let errors = self.averaged_errors(kernel, size, &[(horizon, 1.0)]);
+            self.averaged(&errors, averaging)
         };
-        horizons.iter().map(mean).collect()
+        horizons.iter().map(risk).collect()
+    }
+
+    /// The error on each example of an average over numbers of steps on the others.
+    pub(crate) fn averaged_errors(
+        &self,
+        kernel: &Rows,
+        size: f64,
+        weights: &[(u64, f64)],
+    ) -> Vec<f64> {
+        let most = weights.iter().map(|(horizon, _)| *horizon).max().unwrap();
+        let paths = self.without_each(kernel, &vec![0.0; self.n()], size, most);
+        let error = |path: &Vec<(f64, f64)>| {
+            let parts = weights
+                .iter()
+                .map(|&(horizon, weight)| weight * path[usize::try_from(horizon).unwrap()].0);
+            parts.sum()
+        };
+        paths.iter().map(error).collect()
+    }
+
+    /// One number from the errors on the examples.
+    pub(crate) fn averaged(&self, errors: &[f64], averaging: &Value) -> f64 {
+        match averaging.as_str().unwrap() {
+            "by-label" => self.by_label(errors),
+            "trimmed" => trimmed(errors),
+            other => panic!("{other} is not checked here"),
+        }
     }
 
     /// Of the errors of predictions that stay in the range of the labels: if there are at most three
@@ -229,7 +257,7 @@ impl<'r> Prompt<'r> {
     }
 
     /// The smallest risk over the horizons that a choice of blocks looks at.
-    fn least_left_out(&self, blocks: &[usize]) -> f64 {
+    fn least_leave_one_out(&self, blocks: &[usize]) -> f64 {
         let last = self.horizons.last();
         let mut horizons = vec![self.horizons[0]];
         for &horizon in &self.horizons[1..] {
@@ -240,7 +268,10 @@ impl<'r> Prompt<'r> {
         }
         let (kernel, _) = self.sum(blocks);
         let size = self.step_scale() / largest_eigenvalue(&kernel);
-        self.left_out(&kernel, size, &horizons).into_iter().fold(f64::INFINITY, f64::min)
+        let averaging = &self.report["policy"]["selection"]["averaging"];
+        self.leave_one_out(&kernel, size, &horizons, averaging)
+            .into_iter()
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// The last layer, two, four … or all, whichever predicts examples left out best.
@@ -258,26 +289,8 @@ impl<'r> Prompt<'r> {
             all.iter().copied().filter(|block| layer(block) >= *first).collect::<Vec<_>>()
         };
         let scored =
-            counts.iter().map(|count| (last(count), self.least_left_out(&last(count))));
+            counts.iter().map(|count| (last(count), self.least_leave_one_out(&last(count))));
         scored.reduce(|a, b| if b.1 <= a.1 { b } else { a }).unwrap().0
-    }
-
-    /// The blocks with which examples left out are predicted best, while that gets better.
-    fn greedy_left_out(&self, budget: usize) -> Vec<usize> {
-        let (mut chosen, mut least) = (Vec::new(), f64::INFINITY);
-        while chosen.len() < budget {
-            let risk =
-                |candidate: usize| self.least_left_out(&[&chosen[..], &[candidate]].concat());
-            let open = (0..self.names.len()).filter(|index| !chosen.contains(index));
-            let scored = open.map(|index| (index, risk(index)));
-            let (best, found) = scored.reduce(|a, b| if b.1 < a.1 { b } else { a }).unwrap();
-            if found >= least {
-                break;
-            }
-            least = found;
-            chosen.push(best);
-        }
-        chosen
     }
 
     pub(crate) fn check_which(&self) {
@@ -301,7 +314,6 @@ impl<'r> Prompt<'r> {
             "trace-bottom" => sorted(&trace, -1.0),
             "query-score" => sorted(&query, 1.0),
             "query-aware" => self.greedy(budget),
-            "leave-one-out" => self.greedy_left_out(budget),
             "depth" => self.depth(),
             "random" => draw(which["seed"].as_u64().unwrap(), budget, self.names.len()),
             rule => panic!("{rule} is not checked here"),

@@ -27,7 +27,8 @@ impl Transcripts {
                 text.push_str(line);
                 text.push('\n');
                 let printed = self.run(command);
-                let block = lines[number + 1..].iter().take_while(|line| !line.starts_with("```"));
+                let block =
+                    lines[number + 1..].iter().take_while(|line| !line.starts_with("```"));
                 match block.last() {
                     Some(&"…") => {
                         let first = printed.split("\n\n").next().unwrap_or_default();

@@ -84,7 +84,7 @@ pub fn gram(a: &Matrix) -> Matrix {
 ///
 /// Only the lower triangle is read. The matrix is scaled to entries of at most 1 first, so that
 /// kernels of any magnitude are decomposed alike. The result is not checked here;
-/// [`Spectrum::of`](crate::Spectrum::of) is, and what is not a kernel is refused there.
+/// that of [`Spectrum::of`](crate::Spectrum::of) is.
 ///
 /// # Errors
 ///

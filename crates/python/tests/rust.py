@@ -8,9 +8,13 @@ from typing import NamedTuple, Optional
 
 from . import places
 
-CORE = "crates/core/src"
+#: The crates whose every public name has a place here, with the module that they are there.
+CRATES = {"crates/core/src": "", "crates/theory/src": "theory"}
 
-#: Files of core whose contents are named in its root; all others are modules of their own.
+#: Files of core that hold what one crate lends to another, and nothing for Python.
+LENT = {"lib", "linalg", "error", "checks", "scalar"}
+
+#: Files of a crate whose contents are named in its root; all others are modules of their own.
 _ROOT = re.compile(r"^mod (\w+);", re.M)
 
 
@@ -59,19 +63,22 @@ def functions_of(text: str, module: str) -> list:
 
 
 def core_files() -> list:
-    """The files of core, each with the module that its names are public in; "" is the root."""
-    source = places.root() / CORE
-    hidden = set(_ROOT.findall(read(f"{CORE}/lib.rs")))
+    """The files of core and theory, each with the module that its names are public in; "" is the
+    package."""
     found = []
-    for file in sorted(source.rglob("*.rs")):
-        module = pathlib.PurePath(file.relative_to(source)).parts[0].removesuffix(".rs")
-        if module not in ("lib", "linalg", "error"):
-            found.append((file, "" if module in hidden else module))
+    for folder, within in CRATES.items():
+        source = places.root() / folder
+        hidden = set(_ROOT.findall(read(f"{folder}/lib.rs")))
+        for file in sorted(source.rglob("*.rs")):
+            module = pathlib.PurePath(file.relative_to(source)).parts[0].removesuffix(".rs")
+            if module not in LENT:
+                path = [within, "" if module in hidden else module]
+                found.append((file, ".".join(part for part in path if part)))
     return found
 
 
 def core_functions() -> list:
-    """Every public function and method of core."""
+    """Every public function and method of core and theory."""
     found = []
     for file, module in core_files():
         found += functions_of(file.read_text(encoding="utf-8"), module)
@@ -79,7 +86,7 @@ def core_functions() -> list:
 
 
 def core_structs() -> list:
-    """Every struct of core with public fields: its module, its name and these."""
+    """Every struct of core and theory with public fields: its module, its name and these."""
     found = []
     for file, module in core_files():
         text = file.read_text(encoding="utf-8")

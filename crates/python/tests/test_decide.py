@@ -34,10 +34,12 @@ def test_the_three_answers_of_a_prompt_that_can_be_done_by_hand():
     weights = np.exp(-2 * (far.evidence - far.evidence.min()))
     assert close(far.posterior, weights / weights.sum(), many=1e3)
     assert far.left_out_risk.shape == (0,)
-    assert far.pac_bayes.confidence == 0.95
-    assert far.pac_bayes.bound == pytest.approx(
-        far.pac_bayes.slack + far.evidence_fixed.min(), rel=1e-14
-    )
+    bound = decision.pac_bayes()
+    assert bound.confidence == 0.95
+    assert bound.bound == pytest.approx(bound.slack + far.evidence_fixed.min(), rel=1e-14)
+    assert decision.pac_bayes(confidence=0.99).slack > bound.slack
+    with pytest.raises(errors.OutOfRange, match="confidence is 1; it must be over 0 and under 1"):
+        decision.pac_bayes(1.0)
     which = decision.which
     assert (which.rule, which.budget, which.selected) == ("all", 1, [0])
     # σ² = 1.625.
@@ -146,7 +148,7 @@ def test_nothing_to_do_has_its_reason():
     decision = two_modes([0.0, 0.0])
     assert decision.when.reason == "every residual is 0: there is nothing to correct"
     assert not decision.when.adapt and decision.update.filter == fewstep.NoUpdate()
-    assert len(decision.how_far.evidence) == 0 and decision.how_far.pac_bayes is None
+    assert len(decision.how_far.evidence) == 0 and decision.pac_bayes() is None
     decision = decide(np.zeros((2, 2)), [1.0, 1.0])
     assert decision.when.reason.startswith("the selected kernel is 0")
     assert decision.query is None
@@ -229,7 +231,6 @@ def test_rules_have_the_defaults_of_the_tool():
         "leave_one_out_gate": 0.0,
         "leave_alone_odds": 5.0,
         "coverage": 0.8,
-        "confidence": 0.95,
         "seed": 0,
     }
     changed = {
@@ -244,7 +245,6 @@ def test_rules_have_the_defaults_of_the_tool():
         "leave_one_out_gate": 1.0,
         "leave_alone_odds": 3.0,
         "coverage": 0.7,
-        "confidence": 0.9,
         "seed": 2**64 - 1,
     }
     assert Rules(**changed).to_dict() == changed

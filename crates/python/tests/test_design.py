@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fewstep import design, errors
+from fewstep import errors
+from fewstep.theory import design
 
 from .near import assert_near, gram, normals, same_as
 

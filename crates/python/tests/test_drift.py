@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fewstep
-from fewstep import drift, errors
+from fewstep import errors
+from fewstep.theory import drift
 
 from .near import assert_near, gram, normals, same_as
 

@@ -19,9 +19,9 @@ def filters(spectrum, residuals):
     return [
         (fewstep.NoUpdate(), lambda value: 0 * value),
         (descent[2], lambda value: 1 - (1 - rho * value) ** 5),
-        (fewstep.GradientFlow(0.75), lambda value: 1 - np.exp(-0.75 * value)),
+        (fewstep.theory.GradientFlow(0.75), lambda value: 1 - np.exp(-0.75 * value)),
         (fewstep.BayesFilter(0.3), lambda value: value / (value + 0.3)),
-        (fewstep.ExponentialTime(0.3), lambda value: value / (value + 0.3)),
+        (fewstep.theory.ExponentialTime(0.3), lambda value: value / (value + 0.3)),
         (fewstep.Benchmark(2.0, 0.6), lambda value: 2 * value / (2 * value + 0.6)),
         (fewstep.Mixture(zip([1.0, 1.0, 2.0], descent)), mean),
     ]
@@ -75,25 +75,25 @@ def test_projection_and_shrinkage_are_least_squares():
     features, residuals, _ = prompt(5)
     spectrum = fewstep.Spectrum(features @ features.T)
     fit = features @ np.linalg.lstsq(features, residuals, rcond=None)[0]
-    full = fewstep.Projection(spectrum).prompt_fit(spectrum, residuals)
+    full = fewstep.theory.Projection(spectrum).prompt_fit(spectrum, residuals)
     assert np.allclose(full, fit, rtol=0, atol=1e4 * EPSILON)
-    shrunk = fewstep.JamesStein(spectrum, residuals, 0.1).prompt_fit(spectrum, residuals)
+    shrunk = fewstep.theory.JamesStein(spectrum, residuals, 0.1).prompt_fit(spectrum, residuals)
     expected = (1 - (4 - 2) * 0.1 / (fit @ fit)) * fit
     assert np.allclose(shrunk, expected, rtol=0, atol=1e4 * EPSILON)
 
 
 def test_fields_and_equality():
-    assert fewstep.GradientFlow(2.0).time == 2.0
+    assert fewstep.theory.GradientFlow(2.0).time == 2.0
     assert fewstep.BayesFilter(0.5).noise_to_signal == 0.5
-    assert fewstep.ExponentialTime(0.5).rate == 0.5
+    assert fewstep.theory.ExponentialTime(0.5).rate == 0.5
     benchmark = fewstep.Benchmark(2.0, 0.5)
     assert (benchmark.signal_variance, benchmark.noise_variance) == (2.0, 0.5)
     assert benchmark.noise_to_signal == 0.25
-    assert fewstep.GradientFlow(2.0) == fewstep.GradientFlow(2.0) != fewstep.GradientFlow(1.0)
-    assert fewstep.NoUpdate() != fewstep.GradientFlow(0.0)
-    mixture = fewstep.Mixture([(1, fewstep.NoUpdate()), (3, fewstep.GradientFlow(1.0))])
-    assert mixture.parts == [(0.25, fewstep.NoUpdate()), (0.75, fewstep.GradientFlow(1.0))]
-    assert type(mixture.parts[1][1]) is fewstep.GradientFlow
+    assert fewstep.theory.GradientFlow(2.0) == fewstep.theory.GradientFlow(2.0) != fewstep.theory.GradientFlow(1.0)
+    assert fewstep.NoUpdate() != fewstep.theory.GradientFlow(0.0)
+    mixture = fewstep.Mixture([(1, fewstep.NoUpdate()), (3, fewstep.theory.GradientFlow(1.0))])
+    assert mixture.parts == [(0.25, fewstep.NoUpdate()), (0.75, fewstep.theory.GradientFlow(1.0))]
+    assert type(mixture.parts[1][1]) is fewstep.theory.GradientFlow
     assert mixture.to_dict()["parts"][1] == {"kind": "GradientFlow", "time": 1.0, "weight": 0.75}
     step = fewstep.StepSize(0.125, fewstep.Spectrum([[1.0]]))
     assert repr(fewstep.GradientDescent(step, 3)) == "GradientDescent(step=0.125, horizon=3)"
@@ -117,11 +117,11 @@ def test_scalars_and_arrays_in_every_guise():
 
 def test_bad_filters_are_refused():
     with pytest.raises(errors.OutOfRange, match="time is -1; it must be finite and at least 0"):
-        fewstep.GradientFlow(-1.0)
+        fewstep.theory.GradientFlow(-1.0)
     with pytest.raises(errors.OutOfRange, match="noise-to-signal ratio is 0"):
         fewstep.BayesFilter(0.0)
     with pytest.raises(errors.OutOfRange, match="rate is NaN"):
-        fewstep.ExponentialTime(np.nan)
+        fewstep.theory.ExponentialTime(np.nan)
     with pytest.raises(errors.OutOfRange, match="noise variance is 0"):
         fewstep.Benchmark(1.0, 0.0)
     with pytest.raises(errors.Empty, match="mixture is empty"):

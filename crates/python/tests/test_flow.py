@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fewstep
-import fewstep.flow
-from fewstep import errors, flow
+import fewstep.theory.flow
+from fewstep import errors
+from fewstep.theory import flow
 
 from .near import assert_near, gram
 
@@ -25,8 +26,8 @@ def spectrum(kernel):
 
 
 def test_the_module_can_be_imported():
-    assert fewstep.flow is flow and flow.__name__ == "fewstep.flow"
-    assert flow.mode_time.__module__ == "fewstep.flow"
+    assert fewstep.theory.flow is flow and flow.__name__ == "fewstep.theory.flow"
+    assert flow.mode_time.__module__ == "fewstep.theory.flow"
 
 
 def test_mode_time():

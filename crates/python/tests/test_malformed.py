@@ -39,7 +39,7 @@ LARGE = [2**31, 2**32 - 1, 2**32, 2**63, [2**32 - 1], [0, 10**5, 2**32 - 1], ran
 def modules() -> list[types.ModuleType]:
     """The package and every module of it that is loaded with it."""
     found = [fewstep]
-    for value in vars(fewstep).values():
+    for value in [*vars(fewstep).values(), *vars(fewstep.theory).values()]:
         if isinstance(value, types.ModuleType) and value.__name__.startswith("fewstep."):
             if value.__name__ not in INSIDE:
                 found.append(value)
@@ -122,11 +122,12 @@ def proper() -> list[object]:
 
 def others(spectrum, step, kernel, residuals) -> list[object]:
     """Objects of the modules beside the decision, and of the tool."""
+    theory = fewstep.theory
     design, drift, pac_bayes, matfree = (
-        fewstep.design,
-        fewstep.drift,
-        fewstep.pac_bayes,
-        fewstep.matfree,
+        theory.design,
+        theory.drift,
+        theory.pac_bayes,
+        theory.matfree,
     )
     watch = drift.Watch(spectrum, residuals, step)
     family = pac_bayes.EvidenceFamily(spectrum, step, 1.0, [0, 1, 2])
@@ -160,7 +161,7 @@ def others(spectrum, step, kernel, residuals) -> list[object]:
         matfree.BlockSum([dense, dense]),
         matfree.Shifted(dense, 0.5),
         matfree.largest_eigenvalue(dense, 3, 0.1, fewstep.Rng(1)),
-        fewstep.random.MarchenkoPastur(0.5),
+        theory.random.MarchenkoPastur(0.5),
         task,
         fewstep.Task.from_dict(task),
         model.observe(task),
@@ -189,7 +190,8 @@ def by_name(kept: list[object]) -> dict[str, list[object]]:
     names |= {"spectrum": of(fewstep.Spectrum), "step": of(fewstep.StepSize)}
     names |= {"name": ["one"], "blocks": [of(fewstep.Block)[:1]], "filter": of(fewstep.Filter)}
     names |= {"geometry": of(fewstep.Geometry), "rules": of(fewstep.Rules)}
-    design, matfree, pac_bayes = fewstep.design, fewstep.matfree, fewstep.pac_bayes
+    theory = fewstep.theory
+    design, matfree, pac_bayes = theory.design, theory.matfree, theory.pac_bayes
     names |= dict.fromkeys(["target", "right_side", "scores", "shift", "coordinates"], vectors)
     names |= dict.fromkeys(["benchmark", "first", "second"], of(fewstep.Benchmark))
     names |= dict.fromkeys(["confidence", "failure_probability", "step_scale", "coverage"], [0.1])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fewstep
-from fewstep import errors, matfree
+from fewstep import errors
+from fewstep.theory import matfree
 
 from .near import assert_near, gram, normals, same_as
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import subprocess
 import types
@@ -15,12 +16,17 @@ from . import places, rust
 REPLACED = {"Matrix", "IntoMatrix", "Factors", "Observation", "QueryCoupling"}
 REPLACED |= {"Stopping", "EvidenceSettings", "LeftOut"}
 ARGUMENTS = {("Block", "with_query"), ("Block", "with_parameters"), ("Block", "query")}
+# What core lends to theory; in Python it stands behind what calls it.
+ARGUMENTS |= {("StepSize", "decay_rate"), ("Benchmark", "residual_variance")}
+LENT = {"symmetric", "normalised_prior", "normalised_weights", "risk_of_mode", "excess_of_mode"}
+# A function that is a method here, of the decision that it bounds.
+LENT |= {"guarantee"}
 # A trait that Python subclasses under a shorter name.
 RENAMED = {"LinearOperator": "Operator"}
 
 
 def holder(module: str) -> types.ModuleType:
-    return getattr(fewstep, module) if module else fewstep
+    return operator.attrgetter(module)(fewstep) if module else fewstep
 
 
 def class_of(module: str, name: str) -> type:
@@ -62,7 +68,8 @@ def test_every_function_of_core_is_here_under_its_name():
     for function in functions:
         module, owner, name = function
         if owner is None:
-            assert callable(getattr(holder(module), name, None)), function
+            found = callable(getattr(holder(module), name, None))
+            assert found is (name not in LENT), function
         elif owner not in REPLACED and (owner, name) not in ARGUMENTS:
             found = class_of(module, owner)
             # `new` and `of` are the class itself.
@@ -133,7 +140,8 @@ def test_decisions_reports_and_their_json_use_the_same_words():
     said = model.predict(task, full=True, horizon="evidence").to_dict()
     decision = fewstep.decide(model.observe(task).geometry, horizon="evidence").to_dict()
     assert set(decision["when"]) == set(said["when"])
-    assert set(decision["how_far"]) == set(said["how_far"]) | {"left_out_risk"}
+    # What left-out errors say is left out where they chose nothing, a bound until it is asked for.
+    assert set(decision["how_far"]) | {"pac_bayes"} == set(said["how_far"]) | {"left_out_risk"}
     assert set(decision["which"]) <= set(said["which"])
     assert set(said["which"]["blocks"][0]) >= {"name", "trace", "query"}
 

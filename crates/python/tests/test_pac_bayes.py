@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fewstep
-from fewstep import errors, pac_bayes
-from fewstep.pac_bayes import Certificate, EvidenceFamily, PacBayes, Reference
+from fewstep import errors
+from fewstep.theory import pac_bayes
+from fewstep.theory.pac_bayes import Certificate, EvidenceFamily, PacBayes, Reference
 
 from .near import assert_near, gram, same_as
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fewstep import errors
-from fewstep.random import MarchenkoPastur
+from fewstep.theory.random import MarchenkoPastur
 
 from .near import assert_near, normals, same_as
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fewstep
-from fewstep import errors, risk
+from fewstep import errors, risk, theory
 
 from .near import assert_near, normals, same_as
 
@@ -82,17 +82,17 @@ def test_mode_weights():
 def test_what_no_steps_can_remove():
     target = normals(3, 6)
     left = target - FEATURES @ np.linalg.lstsq(FEATURES, target, rcond=None)[0]
-    assert_near(risk.floor(SPECTRUM, target), left @ left, OPERATIONS, target @ target)
+    assert_near(theory.risk.floor(SPECTRUM, target), left @ left, OPERATIONS, target @ target)
 
 
 def test_one_shrinkage_in_two_worlds():
     best, other = SIGNAL / (SIGNAL + NOISE), 2.0 / 2.5
     gap = 3 * (SIGNAL + NOISE) * (0.2 - best) ** 2
-    assert_near(risk.projector_gap(3, 0.2, BENCHMARK), gap, 8)
+    assert_near(theory.risk.projector_gap(3, 0.2, BENCHMARK), gap, 8)
     bound = 3 * (SIGNAL + NOISE) * ((best - other) / 2) ** 2
-    found = risk.separation_bound(3, BENCHMARK, risk.Benchmark(2.0, 0.5))
+    found = theory.risk.separation_bound(3, BENCHMARK, risk.Benchmark(2.0, 0.5))
     assert_near(found, bound, 8, scale=1.0)
-    assert risk.separation_bound(3, BENCHMARK, BENCHMARK) == 0.0
+    assert theory.risk.separation_bound(3, BENCHMARK, BENCHMARK) == 0.0
 
 
 def test_shrinkage_per_mode():
@@ -100,17 +100,17 @@ def test_shrinkage_per_mode():
     expected = (signal * (1 - shrinkage) ** 2 + 0.5 * shrinkage**2).sum()
     best = signal / (signal + 0.5)
     least = (signal * (1 - best) ** 2 + 0.5 * best**2).sum()
-    assert_near(risk.optimal_shrinkages(signal, 0.5), best, 2)
-    assert_near(risk.shrinkage_risk(signal, shrinkage, 0.5), expected, 8)
-    found = risk.shrinkage_excess(signal, shrinkage, 0.5)
+    assert_near(theory.risk.optimal_shrinkages(signal, 0.5), best, 2)
+    assert_near(theory.risk.shrinkage_risk(signal, shrinkage, 0.5), expected, 8)
+    found = theory.risk.shrinkage_excess(signal, shrinkage, 0.5)
     assert_near(found, expected - least, 8, scale=expected)
     for other in zip(same_as(signal), same_as(shrinkage)):
-        assert risk.shrinkage_excess(*other, 0.5) == found
+        assert theory.risk.shrinkage_excess(*other, 0.5) == found
 
 
 def test_a_decomposition():
     predictions, bayes, targets = normals(4, 30), normals(5, 30), normals(6, 30)
-    found = risk.decompose(predictions, bayes, targets)
+    found = theory.risk.decompose(predictions, bayes, targets)
     losses = {
         "risk": (predictions - targets) ** 2,
         "gap": (predictions - bayes) ** 2,
@@ -137,7 +137,7 @@ def test_other_kinds_of_arrays_give_the_same():
     for other in same_as(coupling):
         arguments = (SPECTRUM, other, descent, BENCHMARK)
         assert (risk.query_gap(*arguments), risk.query_benefit(*arguments).to_dict()) == expected
-        assert risk.floor(SPECTRUM, other) == risk.floor(SPECTRUM, coupling)
+        assert theory.risk.floor(SPECTRUM, other) == theory.risk.floor(SPECTRUM, coupling)
 
 
 def test_what_does_not_fit_is_refused():
@@ -153,10 +153,10 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(TypeError):
         risk.prompt_risk(SPECTRUM, descent, descent)
     with pytest.raises(errors.OutOfRange, match="number of tasks is 1; it must be at least 2"):
-        risk.decompose([1.0], [1.0], [1.0])
+        theory.risk.decompose([1.0], [1.0], [1.0])
     with pytest.raises(errors.SizeMismatch, match="Bayes predictions has size 1"):
-        risk.decompose([1.0, 2.0], [1.0], [1.0, 2.0])
+        theory.risk.decompose([1.0, 2.0], [1.0], [1.0, 2.0])
     with pytest.raises(errors.Empty, match="signal variances is empty"):
-        risk.optimal_shrinkages([], 1.0)
+        theory.risk.optimal_shrinkages([], 1.0)
     with pytest.raises(errors.NotFinite, match="shrinkage has the entry inf"):
-        risk.projector_gap(1, np.inf, BENCHMARK)
+        theory.risk.projector_gap(1, np.inf, BENCHMARK)

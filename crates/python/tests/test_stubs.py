@@ -15,7 +15,7 @@ import fewstep
 ALLOWED = r"""
 .*\.__(new|init)__
 fewstep\._native\.Filter
-fewstep\.matfree\.Operator
+fewstep\.theory\.matfree\.Operator
 fewstep\._native\.decide
 """
 
@@ -37,9 +37,12 @@ def test_stubs_say_what_is_there(tmp_path):
     pytest.importorskip("mypy")
     allowed = tmp_path / "allowed"
     allowed.write_text(ALLOWED, encoding="utf-8")
-    stubs = sorted(pathlib.Path(fewstep.__file__).parent.glob("*.pyi"))
-    assert len(stubs) == 14
-    words = [sys.executable, "-m", "mypy.stubtest", *(f"fewstep.{stub.stem}" for stub in stubs)]
+    package = pathlib.Path(fewstep.__file__).parent
+    stubs = sorted(package.glob("*.pyi"))
+    assert (len(stubs), len(sorted(package.glob("theory/*.pyi")))) == (8, 8)
+    # A package brings its modules along.
+    modules = [*(f"fewstep.{stub.stem}" for stub in stubs), "fewstep.theory"]
+    words = [sys.executable, "-m", "mypy.stubtest", *modules]
     words += ["--concise"]
     words += ["--ignore-missing-stub", "--allowlist", str(allowed), "--ignore-unused-allowlist"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -10,26 +10,21 @@ from typing import Any, Dict, List, Literal, Optional, Tuple, Type, Union, final
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from . import design as design
-from . import drift as drift
 from . import errors as errors
 from . import evidence as evidence
-from . import flow as flow
 from . import gibbs as gibbs
 from . import leave_one_out as leave_one_out
-from . import matfree as matfree
-from . import pac_bayes as pac_bayes
-from . import random as random
 from . import risk as risk
 from . import signal as signal
 from . import subspace as subspace
+from . import theory as theory
 from .evidence import Evidence as Evidence
 from .evidence import HorizonChoice as HorizonChoice
 from .evidence import best_horizon as best_horizon
 from .evidence import evidence_curve as evidence_curve
 from .leave_one_out import Answers, Interval
-from .pac_bayes import Bound
 from .signal import SignalFit
+from .theory.pac_bayes import Bound
 
 # Arrays.
 
@@ -112,32 +107,10 @@ class GradientDescent(Filter):
     ) -> NDArray[numpy.float64]: ...
 
 @final
-class GradientFlow(Filter):
-    def __new__(cls, time: float) -> GradientFlow: ...
-    @property
-    def time(self) -> float: ...
-
-@final
 class BayesFilter(Filter):
     def __new__(cls, noise_to_signal: float) -> BayesFilter: ...
     @property
     def noise_to_signal(self) -> float: ...
-
-@final
-class ExponentialTime(Filter):
-    def __new__(cls, rate: float) -> ExponentialTime: ...
-    @property
-    def rate(self) -> float: ...
-
-@final
-class Projection(Filter):
-    def __new__(cls, spectrum: Spectrum) -> Projection: ...
-
-@final
-class JamesStein(Filter):
-    def __new__(
-        cls, spectrum: Spectrum, residuals: ArrayLike, noise_variance: float
-    ) -> JamesStein: ...
 
 @final
 class Benchmark(Filter):
@@ -264,7 +237,6 @@ class Rules:
         leave_one_out_gate: float = 0.0,
         leave_alone_odds: float = 5.0,
         coverage: float = 0.8,
-        confidence: float = 0.95,
         seed: int = 0,
     ) -> Rules: ...
     @property
@@ -290,8 +262,6 @@ class Rules:
     @property
     def coverage(self) -> float: ...
     @property
-    def confidence(self) -> float: ...
-    @property
     def seed(self) -> int: ...
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -313,7 +283,6 @@ def decide(
     leave_one_out_gate: float = 0.0,
     leave_alone_odds: float = 5.0,
     coverage: float = 0.8,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Decision: ...
 @overload
@@ -335,7 +304,6 @@ def decide(
     leave_one_out_gate: float = 0.0,
     leave_alone_odds: float = 5.0,
     coverage: float = 0.8,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Decision: ...
 
@@ -357,6 +325,7 @@ class Decision:
     def signal(self) -> SignalFit: ...
     @property
     def query(self) -> QueryOutlook | None: ...
+    def pac_bayes(self, confidence: float = 0.95) -> Bound | None: ...
     def to_dict(self) -> dict[str, Any]: ...
     def _repr_html_(self) -> str: ...
 
@@ -398,8 +367,6 @@ class HowFar:
     def posterior(self) -> NDArray[numpy.float64]: ...
     @property
     def left_out_risk(self) -> NDArray[numpy.float64]: ...
-    @property
-    def pac_bayes(self) -> Bound | None: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @final
@@ -452,14 +419,6 @@ class Rng:
     def choose(self, count: int, limit: int) -> list[int]: ...
 
 # risk.rs
-
-@final
-class Estimate:
-    @property
-    def mean(self) -> float: ...
-    @property
-    def standard_error(self) -> float: ...
-    def to_dict(self) -> dict[str, Any]: ...
 
 # The tool.
 

@@ -43,7 +43,7 @@ def cases():
         )
         name = lambda part: f"decide {horizon} {selection} {part}"
         when, far, query = decision.when, decision.how_far, decision.query
-        bound, interval = far.pac_bayes, query.interval
+        bound, interval = decision.pac_bayes(), query.interval
         found[name("when")] = [when.adapt, when.gate, when.gap_icl, when.gap_adapted]
         found[name("how_far")] = [
             far.horizon,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fewstep.design import GlobalInformation, LinearGaussian, PlugIn, QueryMetric
+from fewstep.theory.design import GlobalInformation, LinearGaussian, PlugIn, QueryMetric
 
 from . import inputs
 

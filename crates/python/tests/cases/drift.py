@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import fewstep
-from fewstep.drift import LocalConstants, Watch
+from fewstep.theory.drift import LocalConstants, Watch
 
 from . import inputs
 

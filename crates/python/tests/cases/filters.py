@@ -16,18 +16,18 @@ def cases():
     filters = {
         "NoUpdate": fewstep.NoUpdate(),
         "GradientDescent": descent(7),
-        "GradientFlow": fewstep.GradientFlow(0.75),
+        "GradientFlow": fewstep.theory.GradientFlow(0.75),
         "BayesFilter": fewstep.BayesFilter(0.3),
-        "ExponentialTime": fewstep.ExponentialTime(0.7),
-        "Projection": fewstep.Projection(spectrum),
-        "JamesStein": fewstep.JamesStein(spectrum, residuals, 0.1),
+        "ExponentialTime": fewstep.theory.ExponentialTime(0.7),
+        "Projection": fewstep.theory.Projection(spectrum),
+        "JamesStein": fewstep.theory.JamesStein(spectrum, residuals, 0.1),
         "Benchmark": fewstep.Benchmark(0.7, 0.3),
         "Mixture": mixture,
     }
     found = {
         "Mixture.parts": [weight for weight, _ in mixture.parts],
         "GradientDescent.prior_variance": descent(7).prior_variance(0.5, 0.3),
-        "GradientFlow.time": fewstep.GradientFlow(0.75).time,
+        "GradientFlow.time": fewstep.theory.GradientFlow(0.75).time,
         "Benchmark.noise_to_signal": fewstep.Benchmark(0.7, 0.3).noise_to_signal,
     }
     for name, one in filters.items():

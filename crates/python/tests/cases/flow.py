@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import fewstep
-from fewstep import flow
+from fewstep.theory import flow
 
 from . import inputs
 

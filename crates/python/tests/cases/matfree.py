@@ -3,7 +3,7 @@ from __future__ import annotations
 import inspect
 
 import fewstep
-from fewstep import matfree
+from fewstep.theory import matfree
 
 from . import inputs
 

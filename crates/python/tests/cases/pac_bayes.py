@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 import fewstep
-from fewstep import pac_bayes
-from fewstep.pac_bayes import Certificate, EvidenceFamily, PacBayes, Reference
+from fewstep.theory import pac_bayes
+from fewstep.theory.pac_bayes import Certificate, EvidenceFamily, PacBayes, Reference
 
 from . import inputs
 

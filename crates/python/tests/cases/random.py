@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fewstep.random import MarchenkoPastur
+from fewstep.theory.random import MarchenkoPastur
 
 
 def cases():

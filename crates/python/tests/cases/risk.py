@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import fewstep
-from fewstep import risk
+from fewstep import risk, theory
 
 from . import inputs
 
@@ -34,17 +34,17 @@ def cases():
             found[f"risk.{what}.{name}"] = value
     variance = risk.query_posterior_variance(spectrum, coupling, 4.0, benchmark)
     signal, shrinkages = [3.0, 0.5, 0.0], [0.75, 0.5, 0.125]
-    parts = risk.decompose([0.5, 1.0, 0.25], [0.0, 1.0, 0.5], [1.0, 1.25, 0.0])
+    parts = theory.risk.decompose([0.5, 1.0, 0.25], [0.0, 1.0, 0.5], [1.0, 1.25, 0.0])
     for name in ["risk", "gap", "posterior_variance", "cross"]:
         estimate = getattr(parts, name)
         found[f"risk.decompose.{name}"] = [estimate.mean, estimate.standard_error]
     return found | {
         "risk.mode_weights": risk.mode_weights(spectrum, coupling, benchmark),
         "risk.query_posterior_variance": variance,
-        "risk.floor": risk.floor(spectrum, inputs.residuals()),
-        "risk.projector_gap": risk.projector_gap(3, 0.625, benchmark),
-        "risk.separation_bound": risk.separation_bound(3, benchmark, other),
-        "risk.shrinkage_risk": risk.shrinkage_risk(signal, shrinkages, 0.375),
-        "risk.shrinkage_excess": risk.shrinkage_excess(signal, shrinkages, 0.375),
-        "risk.optimal_shrinkages": risk.optimal_shrinkages(signal, 0.375),
+        "risk.floor": theory.risk.floor(spectrum, inputs.residuals()),
+        "risk.projector_gap": theory.risk.projector_gap(3, 0.625, benchmark),
+        "risk.separation_bound": theory.risk.separation_bound(3, benchmark, other),
+        "risk.shrinkage_risk": theory.risk.shrinkage_risk(signal, shrinkages, 0.375),
+        "risk.shrinkage_excess": theory.risk.shrinkage_excess(signal, shrinkages, 0.375),
+        "risk.optimal_shrinkages": theory.risk.optimal_shrinkages(signal, 0.375),
     }

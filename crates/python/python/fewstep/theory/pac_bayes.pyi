@@ -6,7 +6,7 @@ from typing import Any, Optional, final
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from ._native import Spectrum, StepSize
+from .._native import Spectrum, StepSize
 
 @final
 class EvidenceFamily:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ._native import Spectrum, StepSize
+from .._native import Spectrum, StepSize
 
 def mode_time(eigenvalue: float, noise_to_signal: float) -> float: ...
 def representative_eigenvalue(

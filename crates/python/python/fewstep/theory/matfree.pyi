@@ -6,7 +6,8 @@ from typing import Any, Literal, Optional, Protocol, Union, final
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from ._native import Estimate, GradientDescent, Rng, StepSize
+from .._native import GradientDescent, Rng, StepSize
+from . import Estimate
 
 class _Multiplies(Protocol):
     @property

@@ -4,7 +4,7 @@ from typing import Any, Optional, final
 
 from numpy.typing import ArrayLike
 
-from ._native import Spectrum, StepSize
+from .._native import Spectrum, StepSize
 
 @final
 class LocalConstants:

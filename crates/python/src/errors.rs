@@ -145,31 +145,14 @@ const CLASSES: &[(&str, Kind)] = &[
     ("AdapterInTheWay", Kind::File),
     ("NothingToSave", Kind::Value),
     ("Figure", Kind::Runtime),
-    ("WorkshopInUse", Kind::File),
-    ("OtherRecipe", Kind::Value),
-    ("BadLosses", Kind::Value),
-    ("UnknownWork", Kind::Value),
-    ("Worker", Kind::Runtime),
-    ("Disagree", Kind::Runtime),
-    ("NoCache", Kind::File),
     ("OpenToAll", Kind::Value),
     ("Listen", Kind::File),
     ("BadToken", Kind::Value),
     ("SameModel", Kind::Value),
-    ("BadShard", Kind::Value),
-    ("BadQueries", Kind::Value),
-    ("ResultsInUse", Kind::File),
-    ("NoResults", Kind::File),
-    ("OtherSettings", Kind::Value),
-    ("BadSettings", Kind::Value),
-    ("DifferentResults", Kind::Value),
-    ("AllFailed", Kind::Runtime),
-    ("NoData", Kind::File),
-    ("BadTable", Kind::Value),
-    ("BadTableSize", Kind::Value),
     ("WrongType", Kind::Type),
     ("WrongShape", Kind::Value),
     ("Closed", Kind::Runtime),
+    ("OtherSettings", Kind::Value),
 ];
 
 /// Where the variants are described.
@@ -180,8 +163,9 @@ const SOURCES: [&str; 3] = [
 ];
 
 /// What the classes of the border are, which no source describes.
-const BORDER: [(&str, &str); 3] = [
+const BORDER: [(&str, &str); 4] = [
     ("Closed", "Something was asked of a model that was closed."),
+    ("OtherSettings", "A directory holds answers that were asked for with other settings."),
     ("WrongShape", "An array has more or fewer axes than are needed."),
     ("WrongType", "An object is of a kind that cannot be used here."),
 ];

@@ -11,7 +11,7 @@ import pytest
 import fewstep
 
 # What only the border between Rust and Python refuses.
-BORDER = {"WrongType", "WrongShape", "Closed"}
+BORDER = {"WrongType", "WrongShape", "Closed", "OtherSettings"}
 
 BUILT_IN = (ValueError, TypeError, OSError, RuntimeError)
 

@@ -214,14 +214,14 @@ impl GibbsPosterior {
         Ok(dot(&self.weights, values))
     }
 
-    /// How far the evidence has moved the weights away from the prior, in nats.
+    /// The relative entropy of the weights from the prior, in nats.
     ///
     /// ```text
     /// KL(ν‖π₀) = Σ_T ν(T) log{ν(T)/π₀(T)}                                          (Lem. E.11)
     /// ```
     ///
-    /// It is what a PAC-Bayes bound charges for looking. Summed from terms that are never
-    /// negative, so that small values keep their digits.
+    /// It is what a PAC-Bayes bound charges for choosing by the data. Summed from terms that are
+    /// never negative, so that small values keep their digits.
     ///
     /// # Examples
     ///

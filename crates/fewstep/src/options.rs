@@ -35,9 +35,9 @@ pub struct Options {
     pub lora_first: Option<FirstFactor>,
     /// Whether a token is put before every prompt.
     pub bos: Bos,
-    /// How many tokens an `x` may have; the rest is cut off.
+    /// The number of tokens to which an `x` is truncated.
     pub max_tokens_per_example: Option<usize>,
-    /// How a prompt that leaves one example out orders the others.
+    /// How a leave-one-out prompt orders its examples.
     pub loo_order: Order,
     /// Whether reports hold matrices.
     pub full: bool,

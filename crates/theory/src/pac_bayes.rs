@@ -595,7 +595,7 @@ const NEAR: f64 = 0.2;
 /// ```
 ///
 /// Half of it is the relative entropy of `N(0, t)` from `N(0, 1)`. It keeps its digits near
-/// `t = 1`; it is infinite at 0 and no number below.
+/// `t = 1`; it is infinite at 0 and NaN below.
 ///
 /// # Examples
 ///

@@ -191,14 +191,14 @@ impl PacBayes {
     /// 𝓛(T | K) ≤ ℓ_T(r) + √(v̄ {log |𝒯| + log(1/δ)}/n)   for all T ∈ 𝒯 at once       (Thm. 7.2)
     /// ```
     ///
-    /// `T_MAP` is the usual choice. With a prior of its own, `log{1/π₀(T)}` takes the place of
+    /// `T_MAP` is the most common choice. With a prior of its own, `log{1/π₀(T)}` takes the place of
     /// `log |𝒯|`. `evidence` is `ℓ_T(r)` of the chosen horizon, in Sec. 7's scale and with the
     /// family's noise variance.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for a horizon that is no candidate or a confidence that is not
-    /// strictly between 0 and 1; [`Error::NotFinite`] for evidence that is no number.
+    /// [`Error::OutOfRange`] for a horizon that is not a candidate or a confidence that is not
+    /// strictly between 0 and 1; [`Error::NotFinite`] for evidence that is NaN or infinite.
     ///
     /// # Examples
     ///
@@ -422,7 +422,7 @@ impl PacBayes {
     ///
     /// # Errors
     ///
-    /// As [`PacBayes::gap_from_evidence`], and [`Error::OutOfRange`] for a comparator that is no
+    /// As [`PacBayes::gap_from_evidence`], and [`Error::OutOfRange`] for a comparator that is not a
     /// candidate or a confidence that is not strictly between 0 and 1.
     ///
     /// # Examples

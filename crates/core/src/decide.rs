@@ -1,7 +1,7 @@
 //! The three answers: when to adapt, how far, and which blocks.
 //!
 //! In: what was observed, a [`Geometry`], and the caller's [`Policy`]. Out: a [`Decision`] that
-//! whoever holds the model can carry out, with every number it rests on. This is the only file
+//! the model's owner can carry out, with every number it rests on. This is the only file
 //! that composes the others, one function per rule; it computes nothing that they do not.
 
 use crate::answers::Interval;

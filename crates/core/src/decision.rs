@@ -1,6 +1,6 @@
 //! A decision: the three answers, what they rest on, and what to carry out.
 //!
-//! Data alone; [`decide`](crate::decide()) makes it and whoever holds the model carries it out.
+//! Data alone; [`decide`](crate::decide()) makes it and the model's owner carries it out.
 
 use crate::answers::Interval;
 use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};

@@ -529,12 +529,12 @@ impl Evidence {
     }
 }
 
-/// What is left of `σ²` once the kind of noise has met the residuals.
+/// The noise variance of the evidence, prepared for the residuals.
 #[derive(Clone, Copy)]
 enum Criterion {
-    /// `log σ²`, and `scale²/nσ²` for the quadratic form.
+    /// It is known: `log σ²`, and `scale²/nσ²` for the quadratic form.
     Known { log_variance: f64, weight: f64 },
-    /// `log scale²`.
+    /// It is profiled out: `log scale²`.
     Profiled { log_square: f64 },
 }
 

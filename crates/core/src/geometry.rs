@@ -27,9 +27,9 @@ use crate::vectors::{dot, squared_norm};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryCoupling {
-    /// `k_x = Φ φ(x)`: one number per example.
+    /// Inner products of the query's features with each example's, `k_x = Φ φ(x)`.
     pub coupling: Vec<f64>,
-    /// `κ_x = ‖φ(x)‖²`.
+    /// Squared length of the query's features, `κ_x = ‖φ(x)‖²`.
     pub variance: f64,
 }
 

@@ -333,7 +333,7 @@ pub fn relative_entropy(weights: &[f64], prior: &[f64]) -> Result<f64, Error> {
     Ok(weights.iter().zip(&prior).map(|(w, p)| p * density_cost((w - p) / p)).sum())
 }
 
-/// `(1 + u) log(1 + u) − u ≥ 0`.
+/// A candidate's part of the relative entropy, `(1 + u) log(1 + u) − u ≥ 0`.
 fn density_cost(u: f64) -> f64 {
     if u <= -1.0 {
         1.0

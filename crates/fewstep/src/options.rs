@@ -1,7 +1,7 @@
 //! All that may be asked of a model beside its tasks, and the predictor that it asks for.
 //!
-//! In: what a caller says, on the command line or in a request, under the same names. Out: a
-//! [`Predictor`]. The model's weights are shared with whoever holds it.
+//! In: what a caller asks for, on the command line or in a request, under the same names. Out: a
+//! [`Predictor`], which shares the model's weights with other predictors.
 
 use crate::error::Error;
 use crate::predictor::{Action, Predictor};

@@ -277,7 +277,7 @@ pub(crate) fn best_time(modes: &[(f64, f64)], noise_to_signal: f64) -> f64 {
 struct Valley {
     eigenvalue: f64,
     weight: f64,
-    /// `λ t_λ`.
+    /// The exponent at which the mode is fitted best, `λ t_λ`.
     exponent: f64,
 }
 

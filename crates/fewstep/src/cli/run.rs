@@ -43,7 +43,7 @@ pub(super) enum Answer {
     Skipped,
 }
 
-/// `fewstep predict`.
+/// The command `fewstep predict`.
 pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
     let Predict { mut shared, save_adapter, adapter_format, adapter } = arguments;
     shared.dynamics = match (shared.dynamics, &save_adapter) {
@@ -68,7 +68,7 @@ pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
     run(&shared, work, false)
 }
 
-/// `fewstep decide`.
+/// The command `fewstep decide`.
 pub(super) fn decide(shared: Shared) -> Result<End, Error> {
     let predictor = predictor(&shared, Action::Decide)?;
     let work = Work::new(predictor, &shared)?;

@@ -154,7 +154,7 @@ pub fn query_scores(
     couplings.iter().map(score).collect()
 }
 
-/// `K_full + σ²I`.
+/// The sum of the kernels plus the noise variance on the diagonal, `K_full + σ²I`.
 fn noisy_total<O: LinearOperator>(
     blocks: &[O],
     noise_variance: f64,

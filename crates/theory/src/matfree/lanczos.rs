@@ -155,9 +155,9 @@ pub(super) fn rounding(n: usize, scale: f64) -> f64 {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Eigenpair {
-    /// `θ ≈ λ`.
+    /// The approximate eigenvalue, `θ ≈ λ`.
     pub value: f64,
-    /// `v`, of length 1.
+    /// The eigenvector `v`, of length 1.
     pub vector: Vec<f64>,
     /// At least `‖Kv − θv‖`: the operator has an eigenvalue within this distance of `value`.
     pub bound: f64,

@@ -175,12 +175,12 @@ impl PacBayes {
         self.certificate(self.rate_temperature(cost), confidence)
     }
 
-    /// `β = 2 √(cost/(n v̄))`.
+    /// The inverse temperature of the rate form, `β = 2 √(cost/(n v̄))`.
     fn rate_temperature(&self, cost: f64) -> f64 {
         2.0 * (cost / (self.examples as f64 * self.largest_variance())).sqrt()
     }
 
-    /// `√(v̄ cost/n)`.
+    /// The slack of the rate form, `√(v̄ cost/n)`.
     fn rate(&self, cost: f64) -> f64 {
         (self.largest_variance() * cost / self.examples as f64).sqrt()
     }
@@ -262,7 +262,7 @@ impl PacBayes {
         Ok(Bound { bound: evidence + slack, slack, confidence, inverse_temperature })
     }
 
-    /// `log{1/π₀(T)} + log(1/δ)`.
+    /// The cost of a horizon and a confidence, `log{1/π₀(T)} + log(1/δ)`.
     fn cost(&self, horizon: u32, evidence: f64, confidence: f64) -> Result<f64, Error> {
         let position = self.position(horizon)?;
         check_finite("evidence", &[evidence])?;

@@ -24,7 +24,7 @@ pub struct Interval {
 }
 
 /// What is known of the examples' answers beside the residuals: which are alike, and how far a
-/// prediction can move before it leaves the range of the labels.
+/// prediction can change before it leaves the range of the labels.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ impl Answers {
     /// # Errors
     ///
     /// [`Error::SizeMismatch`] unless there is one label per prediction, [`Error::NotFinite`] for
-    /// numbers that are none, [`Error::OutOfRange`] unless the range has its smaller end first.
+    /// NaN or infinite numbers, [`Error::OutOfRange`] unless the range has its smaller end first.
     ///
     /// # Examples
     ///
@@ -92,7 +92,7 @@ impl Answers {
         &self.labels
     }
 
-    /// How far each prediction can move down, a negative number, and up.
+    /// How far each prediction can fall, a negative number, and rise within the labels' range.
     ///
     /// # Examples
     ///

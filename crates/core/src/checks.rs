@@ -1,16 +1,16 @@
-//! What callers hand in, checked at the door: sizes, finite entries and ranges.
+//! Checks of what callers hand in: sizes, finite entries and ranges.
 //!
-//! Every public function of this crate refuses bad input by one of these, and whoever builds on the
-//! crate can do the same. Each takes the name of the quantity, for the message, and returns an
+//! Every public function of this crate refuses invalid input by one of these, and crates that build
+//! on it can do the same. Each takes the name of the quantity, for the message, and returns an
 //! [`Error`] that holds what was found and what is allowed. Nothing here computes.
 
 use crate::error::Error;
 
-/// [`Error::NotFinite`] for the first entry that is NaN or infinite.
+/// Refuses entries that are NaN or infinite.
 ///
 /// # Errors
 ///
-/// See above.
+/// [`Error::NotFinite`] with the first of them.
 ///
 /// # Examples
 ///
@@ -27,11 +27,11 @@ pub fn check_finite(quantity: &'static str, values: &[f64]) -> Result<(), Error>
     }
 }
 
-/// [`Error::SizeMismatch`] unless `found == expected`.
+/// Refuses a size that differs from the expected one.
 ///
 /// # Errors
 ///
-/// See above.
+/// [`Error::SizeMismatch`].
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub fn check_size(quantity: &'static str, found: usize, expected: usize) -> Resu
     }
 }
 
-/// A vector of the right size whose entries are all finite.
+/// Refuses a vector of the wrong size, or with entries that are NaN or infinite.
 ///
 /// # Errors
 ///
@@ -72,11 +72,11 @@ pub fn check_vector(
     check_finite(quantity, values)
 }
 
-/// [`Error::OutOfRange`] unless `value` is finite and over 0.
+/// Refuses a number that is not finite and over 0.
 ///
 /// # Errors
 ///
-/// See above.
+/// [`Error::OutOfRange`].
 ///
 /// # Examples
 ///
@@ -94,11 +94,11 @@ pub fn check_positive(quantity: &'static str, value: f64) -> Result<(), Error> {
     }
 }
 
-/// [`Error::OutOfRange`] unless `value` is finite and at least 0.
+/// Refuses a number that is not finite and at least 0.
 ///
 /// # Errors
 ///
-/// See above.
+/// [`Error::OutOfRange`].
 ///
 /// # Examples
 ///
@@ -116,11 +116,11 @@ pub fn check_not_negative(quantity: &'static str, value: f64) -> Result<(), Erro
     }
 }
 
-/// [`Error::OutOfRange`] unless `value` lies strictly between 0 and 1.
+/// Refuses a number that does not lie strictly between 0 and 1.
 ///
 /// # Errors
 ///
-/// See above.
+/// [`Error::OutOfRange`].
 ///
 /// # Examples
 ///
@@ -138,11 +138,11 @@ pub fn check_fraction(quantity: &'static str, value: f64) -> Result<(), Error> {
     }
 }
 
-/// [`Error::BudgetOutOfRange`] unless the budget lies between 1 and `blocks`.
+/// Refuses a budget that does not lie between 1 and the number of blocks.
 ///
 /// # Errors
 ///
-/// See above.
+/// [`Error::BudgetOutOfRange`].
 ///
 /// # Examples
 ///
@@ -160,7 +160,7 @@ pub fn check_budget(budget: usize, blocks: usize) -> Result<(), Error> {
     }
 }
 
-/// At least one candidate horizon, and none of them twice.
+/// Refuses an empty list of candidate horizons, and one that names a horizon twice.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! The three answers: when to adapt, how far, and which blocks.
 //!
 //! In: what was observed, a [`Geometry`], and the caller's [`Policy`]. Out: a [`Decision`] that
-//! whoever holds the model can carry out, with every number it rests on. This is the only file
+//! the model's owner can carry out, with every number it rests on. This is the only file
 //! that composes the others, one function per rule; it computes nothing that they do not.
 
 use crate::answers::Interval;
@@ -23,14 +23,14 @@ use crate::spectrum::{Spectrum, StepSize};
 use crate::subspace::{self, DepthSettings};
 use crate::vectors::mean_square;
 
-/// An average with less weight than this on all steps together is not carried out: it would cost
-/// as much as any other.
+/// An average with less weight than this on all steps together is not carried out: it would change
+/// next to nothing and cost as much as any other.
 const LEAST_WEIGHT: f64 = 0.01;
 
 /// Decides when, how far and in which blocks to adapt.
 ///
 /// Blocks are chosen first, then the step size for their kernel, then the horizon. The policy's
-/// candidate blocks and dynamics are not looked at: they are for whoever observes and acts.
+/// candidate blocks and dynamics are ignored here: they concern observing and acting.
 ///
 /// # Errors
 ///
@@ -163,7 +163,7 @@ struct Found {
 }
 
 impl Prompt<'_> {
-    /// Asks the policy's rule, unless there is nothing to ask.
+    /// Applies the policy's rule, unless there is nothing to decide.
     fn choose_horizon(&self) -> Result<(Found, Curves), Error> {
         if self.policy.horizon == HorizonRule::BayesGap {
             self.coupling("the horizon rule bayes-gap")?;
@@ -287,7 +287,7 @@ impl Prompt<'_> {
         Ok(Found { plan, horizon, at_edge, weights, ..found })
     }
 
-    /// A plan with its reason, of which nothing else is known.
+    /// A plan with its reason, and defaults for everything else.
     fn found(&self, plan: Plan, choice: HorizonChoice, reason: Reason) -> Found {
         let adapt = plan != Plan::None;
         let weight = f64::from(u8::from(adapt));
@@ -303,7 +303,7 @@ impl Prompt<'_> {
         }
     }
 
-    /// A plan that evidence chose, with what it says of it.
+    /// A plan chosen by evidence, with the gate and the expected gaps.
     fn by_evidence(
         &self,
         evidence: &Evidence,
@@ -331,7 +331,8 @@ impl Prompt<'_> {
         Ok(found)
     }
 
-    /// All that leave-one-out errors say of an average over the candidates, but the plan.
+    /// Everything that follows from leave-one-out errors for an average over the candidates, except
+    /// the plan.
     fn by_leave_one_out(
         &self,
         errors: &LeaveOneOut,
@@ -426,7 +427,7 @@ impl Prompt<'_> {
 }
 
 impl Found {
-    /// The same with the weight on updating, and the reason that it is.
+    /// The same with the weight on updating, and the reason that follows from it.
     fn weighing(mut self, weight: f64, for_updating: Reason, against: Reason) -> Self {
         self.when.adapt = weight >= 0.5;
         self.when.weight = weight;

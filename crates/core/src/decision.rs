@@ -1,6 +1,6 @@
 //! A decision: the three answers, what they rest on, and what to carry out.
 //!
-//! Data alone; [`decide`](crate::decide()) makes it and whoever holds the model carries it out.
+//! Data alone; [`decide`](crate::decide()) makes it and the model's owner carries it out.
 
 use crate::answers::Interval;
 use crate::filter::{Filter, GradientDescent, Mixture, NoUpdate};
@@ -93,8 +93,7 @@ pub struct When {
 pub struct LeaveOneOutErrors {
     /// Without an update.
     pub icl: f64,
-    /// With the chosen one. It was chosen by the same examples, so that it looks a little better
-    /// than it is.
+    /// With the chosen one: slightly optimistic, as the same examples chose it.
     pub adapted: f64,
 }
 
@@ -187,12 +186,12 @@ pub struct HowFar {
     pub step_size: f64,
     /// `σ²`: the noise variance the rule worked with.
     pub noise_variance: f64,
-    /// `Σ g(λ_i)` of the chosen update.
+    /// Degrees of freedom of the chosen update, `Σ g(λ_i)`.
     pub degrees_of_freedom: f64,
-    /// `ℓ_T` with the noise variance profiled, at every candidate; empty if residuals are 0.
+    /// Negative log-evidence per example, `ℓ_T`, with the noise variance profiled out, at every
+    /// candidate; empty if residuals are 0.
     pub evidence: Vec<f64>,
-    /// `ℓ_T` with the noise variance set to `‖r‖²/n`, at every candidate; empty if residuals
-    /// are 0.
+    /// The same with the noise variance set to the mean squared residual, `‖r‖²/n`.
     pub evidence_fixed: Vec<f64>,
     /// The weights of the candidates, by leave-one-out errors if an average over these was chosen
     /// and else the Gibbs posterior; empty if residuals are 0.
@@ -245,11 +244,11 @@ pub struct Which {
 pub struct BlockScore {
     /// The block's name.
     pub name: String,
-    /// The number that its owner gave it.
+    /// The caller's own number for it, if it has one.
     pub id: Option<u64>,
-    /// `tr(K_b(K_full + σ²I)⁻¹)`: how much the prompt tells about it.
+    /// How much the prompt tells about it: `tr(K_b(K_full + σ²I)⁻¹)`.
     pub trace: f64,
-    /// `k_bᵀ(K_full + σ²I)⁻¹k_b`: how much of that matters at the query.
+    /// How much of that matters at the query: `k_bᵀ(K_full + σ²I)⁻¹k_b`.
     pub query: Option<f64>,
 }
 
@@ -273,7 +272,7 @@ pub enum Plan {
     Steps(GradientDescent),
     /// Apply the average over horizons as one update.
     Average(Mixture<GradientDescent>),
-    /// Take gradient steps, and apply the average of where they led after each horizon.
+    /// Take gradient steps, and apply the average of the updates reached at each horizon.
     AveragedSteps(Mixture<GradientDescent>),
     /// Apply the posterior mean as one update.
     Posterior(Benchmark),
@@ -290,7 +289,7 @@ impl Filter for Plan {
 }
 
 impl Plan {
-    /// The plan as the filter that it is.
+    /// The filter that the plan applies.
     fn filter(&self) -> &dyn Filter {
         match self {
             Self::None => &NoUpdate,
@@ -323,8 +322,8 @@ pub struct QueryOutlook {
     /// Standard deviation of the ideal correction given the residuals, under the fitted signal
     /// and noise.
     pub standard_deviation: f64,
-    /// Where the query's residual is meant to lie, by leave-one-out errors (jackknife+), if a rule
-    /// that looks at them chose. Blocks and horizon were chosen from the same examples, which the
-    /// theorem does not allow for: how often it holds is for measurements to say.
+    /// An interval for the query's residual by leave-one-out errors (jackknife+), if a rule that
+    /// looks at them chose. The same examples chose blocks and horizon, which the theorem does not
+    /// allow for, so that its coverage has to be measured.
     pub interval: Option<Interval>,
 }

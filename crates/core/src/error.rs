@@ -142,10 +142,10 @@ pub enum Error {
         /// What needs the query.
         quantity: &'static str,
     },
-    /// A field of a policy is not what it must be.
+    /// A field of a policy has an invalid value.
     #[error("{field} is {found}; it must be {allowed}")]
     Policy {
-        /// The field; every door has its own spelling for it.
+        /// The field; every interface has its own spelling for it.
         field: Field,
         /// What was found.
         found: String,
@@ -162,10 +162,10 @@ pub enum Error {
         /// What is wrong there.
         problem: String,
     },
-    /// A name that stands for no rule.
+    /// An unknown name.
     #[error("unknown {quantity} {found:?}: expected {allowed}")]
     UnknownName {
-        /// What was to be named.
+        /// What it was to name, such as `horizon rule`.
         quantity: &'static str,
         /// The name that was given.
         found: String,

@@ -266,7 +266,7 @@ impl Evidence {
         Ok(self.value(horizon, self.left_after(horizon), self.resolve(noise)?))
     }
 
-    /// [`Evidence::at`] every candidate, in the candidates' order.
+    /// Negative log-evidence per example at every candidate, in the candidates' order.
     ///
     /// Costs `O(n)` for each candidate (App. H), and no exponential where one candidate follows
     /// closely after another.
@@ -293,7 +293,7 @@ impl Evidence {
         self.along(candidates.iter().copied(), noise)
     }
 
-    /// [`Evidence::at`] every horizon `0..=longest`.
+    /// Negative log-evidence per example at every horizon from 0 to the longest.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ impl Evidence {
         1.0 + dot(&self.energies, &self.departures) / total / self.mean_rate
     }
 
-    /// [`Evidence::gate`] when the noise variance is known.
+    /// Whether evidence asks for any step when the noise variance is known: over 1 it does.
     ///
     /// ```text
     /// (Σ c_i r̃_i² / nσ²) / mean(c_i)
@@ -488,14 +488,14 @@ impl Evidence {
     /// Logarithm of what a step still explains over what it costs, and its derivative:
     /// `log(gate) + log(Σ c_i r̃_i² e^(−T c_i) / Σ c_i r̃_i²)`.
     fn gain(&self, horizon: f64, log_gate: f64) -> (f64, f64) {
-        // Modes that no step moves have rate 0 and drop out of all sums.
-        let moving = || {
+        // Modes that no step changes have rate 0 and drop out of all sums.
+        let changing = || {
             let rates = self.rates.iter().map(|rate| rate + self.slowest);
             rates.zip(&self.energies).filter(|&(rate, _)| rate > 0.0)
         };
-        let reference = moving().fold(f64::INFINITY, |least, (rate, _)| least.min(rate));
+        let reference = changing().fold(f64::INFINITY, |least, (rate, _)| least.min(rate));
         let (mut before, mut after, mut change) = (0.0, 0.0, 0.0);
-        for (rate, energy) in moving() {
+        for (rate, energy) in changing() {
             let weight = rate / self.mean_rate * energy;
             let explained = weight * f64::exp(-horizon * (rate - reference));
             before += weight;
@@ -529,12 +529,12 @@ impl Evidence {
     }
 }
 
-/// What is left of `σ²` once the kind of noise has met the residuals.
+/// The noise variance of the evidence, prepared for the residuals.
 #[derive(Clone, Copy)]
 enum Criterion {
-    /// `log σ²`, and `scale²/nσ²` for the quadratic form.
+    /// It is known: `log σ²`, and `scale²/nσ²` for the quadratic form.
     Known { log_variance: f64, weight: f64 },
-    /// `log scale²`.
+    /// It is profiled out: `log scale²`.
     Profiled { log_square: f64 },
 }
 

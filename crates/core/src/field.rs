@@ -1,4 +1,4 @@
-//! The names of what a caller can set, so that an error can say which of it is wrong.
+//! The names of what a caller can set, so that an error can say which setting is wrong.
 
 use std::fmt;
 

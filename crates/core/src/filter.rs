@@ -35,11 +35,11 @@ pub trait Filter {
     /// `g(λ)`: the share of a mode's residual that is fitted on the prompt.
     fn response(&self, eigenvalue: f64) -> f64;
 
-    /// `q(λ)`: what multiplies a mode's residual on its way to the query; `g(λ)/λ` with its
-    /// limit at 0.
+    /// `q(λ)`: the factor from a mode's residual to its correction at the query; `g(λ)/λ` with
+    /// its limit at 0.
     fn gain(&self, eigenvalue: f64) -> f64;
 
-    /// `Σ g(λ_i)`: how many free numbers the fit spends on the prompt.
+    /// `Σ g(λ_i)`: the degrees of freedom of the fit on the prompt.
     fn degrees_of_freedom(&self, spectrum: &Spectrum) -> f64 {
         spectrum.eigenvalues().iter().map(|&eigenvalue| self.response(eigenvalue)).sum()
     }

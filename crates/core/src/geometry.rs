@@ -1,6 +1,6 @@
 //! What a prompt looks like to an update: the only thing that observing a model must deliver.
 //!
-//! Answers "what can be moved" (Sec. 3, App. F.3, App. H). Out: [`Geometry`], the leave-one-out
+//! Answers "what can an update change" (Sec. 3, App. F.3, App. H). Out: [`Geometry`], the leave-one-out
 //! residuals and, per candidate [`Block`] of weights, its kernel, its coupling to the query and
 //! its query variance. All three add over blocks. Nothing here chooses.
 
@@ -13,7 +13,7 @@ use crate::linalg;
 use crate::matrix::{IntoMatrix, Matrix};
 use crate::vectors::{dot, squared_norm};
 
-/// Two numbers per query: how a block ties the query to the examples, and how far it can move it.
+/// How a block couples the query to the examples, and how far it can change the query's prediction.
 ///
 /// # Examples
 ///
@@ -27,9 +27,9 @@ use crate::vectors::{dot, squared_norm};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryCoupling {
-    /// `k_x = Φ φ(x)`: one number per example.
+    /// Inner products of the query's features with each example's, `k_x = Φ φ(x)`.
     pub coupling: Vec<f64>,
-    /// `κ_x = ‖φ(x)‖²`.
+    /// Squared length of the query's features, `κ_x = ‖φ(x)‖²`.
     pub variance: f64,
 }
 
@@ -127,8 +127,8 @@ impl Block {
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotFinite`] for what is no square
-    /// matrix of numbers. Symmetry and definiteness are checked where the kernel is decomposed.
+    /// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotFinite`] unless it is a square
+    /// matrix of finite numbers. Symmetry and definiteness are checked where it is decomposed.
     ///
     /// # Examples
     ///
@@ -258,7 +258,7 @@ impl Block {
         Ok(block)
     }
 
-    /// A block from features whose weights differ in how far they are expected to move.
+    /// A block from features, with a prior covariance of its weights' corrections.
     ///
     /// ```text
     /// K̃ = ΦΣΦᵀ     k̃_x = ΦΣ φ(x)     κ̃_x = φ(x)ᵀΣ φ(x)              (Prop. F.10, Thm. F.11)
@@ -270,7 +270,7 @@ impl Block {
     /// # Errors
     ///
     /// As [`Block::from_features`], and [`Error::NotSymmetric`] or
-    /// [`Error::NotPositiveSemidefinite`] for a `Σ` that is no covariance.
+    /// [`Error::NotPositiveSemidefinite`] unless `Σ` is a covariance.
     ///
     /// # Examples
     ///
@@ -366,10 +366,9 @@ impl Block {
         Ok(block)
     }
 
-    /// A block that moves every prediction by the same amount: `K = 11ᵀ`, `k_x = 1`, `κ_x = 1`.
+    /// A block that changes every prediction by the same amount: `K = 11ᵀ`, `k_x = 1`, `κ_x = 1`.
     ///
-    /// Beside the real blocks it lets a constant bias of the base predictor be explained as what
-    /// it is.
+    /// Beside the real blocks it accounts for a constant bias of the base predictor.
     ///
     /// # Errors
     ///
@@ -551,12 +550,11 @@ impl Geometry {
         Ok(Self { residuals, blocks, answers: None })
     }
 
-    /// The same with what is known of the examples' answers, which rules by left-out errors may
-    /// look at.
+    /// The same with what is known of the examples' answers, for rules by leave-one-out error.
     ///
     /// # Errors
     ///
-    /// [`Error::SizeMismatch`] unless they are those of as many examples.
+    /// [`Error::SizeMismatch`] unless the number of examples is the same.
     ///
     /// # Examples
     ///
@@ -673,8 +671,8 @@ impl Geometry {
         add(self.blocks.iter().map(|block| (1.0, block)))
     }
 
-    /// The same prompt, with each block's weights expected to move (and stepped) by a variance of
-    /// its own: `K^(b) → s_b K^(b)` (Thm. F.11 with `Σ` constant on each block).
+    /// The same prompt with a prior variance for each block, by which its steps are scaled:
+    /// `K^(b) → s_b K^(b)` (Thm. F.11 with `Σ` constant on each block).
     ///
     /// # Errors
     ///

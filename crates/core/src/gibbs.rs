@@ -214,14 +214,14 @@ impl GibbsPosterior {
         Ok(dot(&self.weights, values))
     }
 
-    /// How far the evidence has moved the weights away from the prior, in nats.
+    /// The relative entropy of the weights from the prior, in nats.
     ///
     /// ```text
     /// KL(ν‖π₀) = Σ_T ν(T) log{ν(T)/π₀(T)}                                          (Lem. E.11)
     /// ```
     ///
-    /// It is what a PAC-Bayes bound charges for looking. Summed from terms that are never
-    /// negative, so that small values keep their digits.
+    /// It is what a PAC-Bayes bound charges for choosing by the data. Summed from terms that are
+    /// never negative, so that small values keep their digits.
     ///
     /// # Examples
     ///
@@ -333,7 +333,7 @@ pub fn relative_entropy(weights: &[f64], prior: &[f64]) -> Result<f64, Error> {
     Ok(weights.iter().zip(&prior).map(|(w, p)| p * density_cost((w - p) / p)).sum())
 }
 
-/// `(1 + u) log(1 + u) − u ≥ 0`.
+/// A candidate's part of the relative entropy, `(1 + u) log(1 + u) − u ≥ 0`.
 fn density_cost(u: f64) -> f64 {
     if u <= -1.0 {
         1.0

@@ -24,7 +24,7 @@ use intervals::averaged;
 use paths::Paths;
 use serde::{Deserialize, Serialize};
 
-/// How the squared errors of the dropped examples are averaged to one risk.
+/// How the squared errors on held-out examples are averaged to one risk.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 /// use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
 /// use fewstep_core::{Error, Matrix, Spectrum, StepSize};
 ///
-/// // Nothing moves, so the errors are the residuals: squares 0, 1, 4 and 100.
+/// // Nothing changes, so the errors are the residuals: squares 0, 1, 4 and 100.
 /// let kernel = Matrix::zeros(4, 4);
 /// let step = StepSize::new(1.0, &Spectrum::of(&kernel)?)?;
 /// let dropped = LeaveOneOut::of(&kernel, &[0.0, 1.0, 2.0, 10.0], step, &[0], None)?;
@@ -50,12 +50,12 @@ pub enum Averaging {
     Trimmed,
     /// The median.
     Median,
-    /// The square of a power mean of the errors, predictions clamped to the range of the labels, as
-    /// no model leaves it. If the examples show at most three labels, these are classes: every label
-    /// counts the same, however many examples have it, and the mean is that of fourth powers, as a
-    /// confident mistake tells most. More are numbers: it is that of square roots, as the largest
-    /// errors are often those of a wrong label. Without [`LeaveOneOut::with_answers`] labels are
-    /// taken for numbers of any size.
+    /// The square of a power mean of the errors, with predictions clamped to the range of the
+    /// labels. Up to three different labels among the examples are taken for classification: every
+    /// label counts the same, however many examples have it, and fourth powers are averaged, as a
+    /// confident mistake tells most. More are taken for regression: square roots are averaged, as
+    /// the largest errors are often those of a wrong label. Without [`LeaveOneOut::with_answers`]
+    /// it is regression, and nothing is clamped.
     ByLabel,
     /// The mean weighted by `k_{x,i}²/K_ii`, the squared cosine between example and query up to
     /// a constant; the mean if no example is aligned with the query at all.
@@ -81,8 +81,8 @@ impl std::fmt::Display for Averaging {
 /// ```
 ///
 /// The query is exchangeable with the examples, so the errors `r_i − r̂_i(T)` estimate the risk
-/// of `T` steps at the query. The step size is the same for every dropped example: a stable step
-/// stays stable when an example is left out.
+/// of `T` steps at the query. The step size is the same whichever is held out: a stable step
+/// stays stable when an example is held out.
 ///
 /// # Examples
 ///
@@ -109,9 +109,9 @@ pub struct LeaveOneOut {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Answered {
-    /// As the errors, of predictions cut to the range of the labels.
+    /// The errors of predictions clamped to the range of the labels.
     errors: Matrix,
-    /// How each of them counts.
+    /// How they are averaged.
     counting: Counting,
 }
 
@@ -169,10 +169,10 @@ impl LeaveOneOut {
     ) -> Result<Self, Error> {
         let coupling = block.query().map(|query| query.coupling.as_slice());
         let (kernel, residuals) = (block.kernel(), geometry.residuals());
-        let left_out = Self::with_stable_step(kernel, residuals, step, candidates, coupling)?;
+        let errors = Self::with_stable_step(kernel, residuals, step, candidates, coupling)?;
         match geometry.answers() {
-            Some(answers) => left_out.with_answers(residuals, answers),
-            None => Ok(left_out),
+            Some(answers) => errors.with_answers(residuals, answers),
+            None => Ok(errors),
         }
     }
 
@@ -206,13 +206,13 @@ impl LeaveOneOut {
         Ok(Self { candidates: candidates.to_vec(), errors, query, answered: None })
     }
 
-    /// From errors that were found otherwise, such as by steps in a model: one row per candidate,
+    /// From errors that were measured elsewhere, such as by steps in a model: one row per candidate,
     /// one column per example.
     ///
     /// # Errors
     ///
     /// [`Error::Empty`] without candidates or examples, [`Error::SizeMismatch`] unless there is a
-    /// row for every candidate, [`Error::NotFinite`] for errors that are not.
+    /// row for every candidate, [`Error::NotFinite`] for NaN or infinite errors.
     ///
     /// # Examples
     ///
@@ -244,7 +244,7 @@ impl LeaveOneOut {
     /// # Errors
     ///
     /// [`Error::SizeMismatch`] unless residuals and answers are those of the same examples, and
-    /// [`Error::NotFinite`] for residuals that are not.
+    /// [`Error::NotFinite`] for NaN or infinite residuals.
     ///
     /// # Examples
     ///
@@ -390,18 +390,17 @@ impl LeaveOneOut {
         Ok(if improvement > gate * error { best } else { shortest })
     }
 
-    /// How much weight each candidate deserves, by its errors on examples left out.
+    /// The weight of each candidate, by its leave-one-out errors.
     ///
     /// ```text
     /// w_T ∝ π_T risk(T)^(−βn),   π_{T_0} = odds · Σ_{T ≠ T_0} π_T,   the other π_T equal
     /// ```
     ///
     /// An average over horizons instead of one of them: with a handful of examples the smallest
-    /// risk is mostly a matter of chance. `T_0` is the shortest candidate, normally 0: before
-    /// anything is seen, leaving the model alone is so many times as likely to be best as all
-    /// steps together. `β = ½` is the likelihood of `n` independent normal errors at their best
-    /// variance; all candidates are compared on the same examples, so more can be told than that.
-    /// Candidates without any error share all weight.
+    /// risk is mostly a matter of chance. `T_0` is the shortest candidate, normally 0, so that
+    /// `odds` are the prior odds of leaving the model alone. `β = ½` is the likelihood of `n`
+    /// independent normal errors at their best variance; as all candidates are compared on the same
+    /// examples, a larger `β` can be right. Candidates without any error share all weight.
     ///
     /// # Errors
     ///
@@ -449,8 +448,8 @@ impl LeaveOneOut {
         Ok(weights.into_iter().map(|weight| weight / sum).collect())
     }
 
-    /// The risk without an update and with an average over the candidates, of the prompt that the
-    /// errors are those of.
+    /// The risk without an update and with an average over the candidates, for the prompt that the
+    /// errors belong to.
     pub(crate) fn before_and_after(
         &self,
         geometry: &Geometry,
@@ -473,7 +472,7 @@ impl LeaveOneOut {
         Ok((risk(residuals), risk(&errors)))
     }
 
-    /// The errors that an average is taken of, and how each counts.
+    /// The errors to average, and how each counts.
     fn counting(&self, averaging: Averaging) -> Result<(&Matrix, Counting), Error> {
         match averaging {
             Averaging::QueryWeighted => {
@@ -483,7 +482,7 @@ impl LeaveOneOut {
             }
             Averaging::ByLabel => Ok(match &self.answered {
                 Some(answered) => (&answered.errors, answered.counting.clone()),
-                None => (&self.errors, Counting::numbers(self.errors.columns())),
+                None => (&self.errors, Counting::regression(self.errors.columns())),
             }),
             Averaging::Plain | Averaging::Trimmed | Averaging::Median => {
                 Ok((&self.errors, Counting::plain(self.errors.columns())))

@@ -29,7 +29,7 @@
 //! assert!(decision.when.adapt);
 //! // How far? As far as the list of candidates goes; a longer one might ask for more.
 //! assert_eq!((decision.how_far.horizon, decision.how_far.at_edge), (30, true));
-//! // Which directions? All blocks, as the rule says; the first one moves the query most.
+//! // Which directions? All blocks, as the rule says; the first one matters most at the query.
 //! assert_eq!(decision.which.selected, [0, 1]);
 //! assert!(decision.which.blocks[0].query > decision.which.blocks[1].query);
 //! # Ok::<(), Error>(())

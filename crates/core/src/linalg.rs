@@ -17,11 +17,11 @@ fn to_matrix(a: MatRef<'_, f64>) -> Matrix {
     Matrix::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)])
 }
 
-/// `a b`.
+/// The product of two matrices, `a b`.
 ///
 /// # Panics
 ///
-/// Unless `a` has as many columns as `b` has rows.
+/// Unless the number of columns of `a` is the number of rows of `b`.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub fn product(a: &Matrix, b: &Matrix) -> Matrix {
     multiply(view(a), view(b))
 }
 
-/// `a bᵀ`.
+/// A matrix times the transpose of another, `a bᵀ`.
 ///
 /// # Panics
 ///
@@ -63,7 +63,7 @@ fn multiply(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Matrix {
     to_matrix(product.as_ref())
 }
 
-/// `a aᵀ`, exactly symmetric.
+/// A matrix times its own transpose, `a aᵀ`, exactly symmetric.
 ///
 /// # Examples
 ///

@@ -1,7 +1,7 @@
 //! What a decision depends on, as one value that can be named, printed and read back.
 //!
-//! In: what a caller says. Out: a [`Policy`], which every door starts from and every report prints
-//! whole. [`Overrides`] change only what they name. Nothing here computes.
+//! In: what a caller asks for. Out: a [`Policy`], which every interface starts from and every report
+//! prints in full. [`Overrides`] change only what they name. Nothing here computes.
 
 mod names;
 mod overrides;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// The largest number of steps that may be asked for.
 pub const LONGEST_HORIZON: u32 = 100_000;
 
-/// The most candidate numbers of steps.
+/// The largest number of candidate horizons.
 pub const MOST_HORIZONS: usize = 10_000;
 
 /// The name of a policy that is neither of the two that have one.
@@ -30,15 +30,15 @@ const CUSTOM: &str = "custom";
 /// | field | default | meaning | range |
 /// |---|---|---|---|
 /// | `name` | `default` | what reports call it | any text |
-/// | `blocks` | `mlp-up@upper-half` | candidate blocks, in the words of whoever holds the model | read when a model is at hand |
+/// | `blocks` | `mlp-up@upper-half` | candidate blocks, by kind and layers | parsed once there is a model |
 /// | `selection` | `depth` | how blocks are chosen among the candidates | [`Selection`] |
 /// | `horizon` | `leave-one-out-average` | how the number of steps is found | [`HorizonRule`] |
 /// | `horizons` | 0, 1, 2, 4, …, 64 | candidate numbers of steps | ascending, not empty |
 /// | `step_scale` | 0.6 | step size as a fraction of the largest stable one | over 0, under 1 |
 /// | `dynamics` | `linear` | how the update is carried out | [`Dynamics`] |
-/// | `coverage` | 0.8 | how often the interval for the query's answer is meant to hold it | over 0, under 1 |
+/// | `coverage` | 0.8 | intended coverage of the interval for the query's answer | over 0, under 1 |
 ///
-/// In JSON, fields that are left out are those of the default policy.
+/// In JSON, omitted fields are those of the default policy.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ const CUSTOM: &str = "custom";
 pub struct Policy {
     /// What reports call it.
     pub name: String,
-    /// Candidate blocks, such as `value@last4`: read by whoever holds the model.
+    /// Candidate blocks, such as `value@last4`: parsed once there is a model.
     pub blocks: String,
     /// How blocks are chosen among the candidates.
     pub selection: Selection,
@@ -66,7 +66,7 @@ pub struct Policy {
     pub step_scale: f64,
     /// How the update is carried out.
     pub dynamics: Dynamics,
-    /// `1 − α`: how often the interval for the query's answer is meant to hold it.
+    /// `1 − α`: the intended coverage of the interval for the query's answer.
     pub coverage: f64,
 }
 
@@ -75,7 +75,7 @@ impl Default for Policy {
     /// together by an average over up to 64 steps. Leave-one-out errors choose the number of
     /// layers and weigh the steps; the linearised model answers, as these errors are its own.
     ///
-    /// It was found on development tasks and judged on others; `docs/results` has what they say.
+    /// It was chosen on development tasks and evaluated on others; `docs/results` has the reports.
     fn default() -> Self {
         Self {
             name: "default".to_owned(),
@@ -91,8 +91,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The paper's: all value heads of the last four layers, steps by evidence (App. I), taken in
-    /// the model.
+    /// The paper's policy: all value heads of the last four layers, and a number of steps by
+    /// evidence (App. I), taken in the model.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ impl Policy {
         })
     }
 
-    /// A policy from JSON, checked; fields that are left out are those of the default.
+    /// A policy from JSON, checked; omitted fields are those of the default policy.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl Policy {
         serde_json::to_string(self).expect("every field can be written")
     }
 
-    /// `Ok` if every setting is in its range, whatever the blocks are.
+    /// Refuses settings out of their range; candidate blocks are not looked at.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Policy {
         self.horizon.check()
     }
 
-    /// `Ok` if the budget, where the selection has one, can be met by this many candidate blocks.
+    /// Refuses a budget, where the selection has one, that exceeds the number of candidate blocks.
     ///
     /// # Errors
     ///
@@ -232,8 +232,8 @@ impl Policy {
         }
     }
 
-    /// Whether the decision looks at the query, so that it may be another one for another query on
-    /// the same examples.
+    /// Whether the decision depends on the query, so that queries on the same examples may be
+    /// decided differently.
     ///
     /// # Examples
     ///
@@ -276,8 +276,8 @@ impl Policy {
         same.into_iter().filter(|(_, same)| !same).map(|(field, _)| field.name()).collect()
     }
 
-    /// The same under the name that is its own: `default` and `paper` name what they are and
-    /// nothing else.
+    /// The same under its right name: only the two policies with names of their own are called
+    /// `default` and `paper`.
     pub(crate) fn renamed(mut self) -> Self {
         let named = [Self::default(), Self::paper()];
         if let Some(same) = named.iter().find(|named| self.differences(named).is_empty()) {
@@ -289,8 +289,7 @@ impl Policy {
     }
 }
 
-/// `Ok` for candidate numbers of steps: ascending, and neither too many nor too large for any
-/// machine.
+/// Refuses candidate numbers of steps that are not ascending, too many, or too large.
 pub(crate) fn check_horizons(horizons: &[u32]) -> Result<(), Error> {
     let ascending = horizons.windows(2).all(|pair| pair[0] < pair[1]);
     let fits = horizons.last().is_some_and(|&last| last <= LONGEST_HORIZON);
@@ -313,7 +312,7 @@ fn bad_horizons(found: &str) -> Error {
     }
 }
 
-/// `Ok` for a number over 0 and under 1.
+/// Refuses a number that does not lie strictly between 0 and 1.
 fn check_open(field: Field, found: f64) -> Result<(), Error> {
     if 0.0 < found && found < 1.0 {
         Ok(())

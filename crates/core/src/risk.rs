@@ -127,6 +127,7 @@ impl Benchmark {
         self.signal_variance * eigenvalue + self.noise_variance
     }
 
+    /// How far a filter's gain is from the best one in a mode:
     /// `q(λ) − q★(λ) = {σ² q(λ) − τ² (1 − g(λ))} / (τ²λ + σ²)`.
     ///
     /// One cancellation, at the optimum, where it belongs: the fitted share is subtracted from

@@ -5,7 +5,7 @@
 /// Where the series takes over: beyond, the subtraction costs less than five bits.
 pub(crate) const SERIES: f64 = 0.2;
 
-/// `eˣ − 1 − x ≥ 0`, without cancellation near 0.
+/// The exponential less its tangent at 0, `eˣ − 1 − x ≥ 0`, without cancellation near 0.
 ///
 /// # Examples
 ///
@@ -20,7 +20,8 @@ pub fn exponential_excess(x: f64) -> f64 {
     if x.abs() < SERIES { logarithm_series(x.exp_m1()) } else { x.exp_m1() - x }
 }
 
-/// `u − log(1 + u) ≥ 0` for `u > −1`, without cancellation near 0.
+/// The logarithm's tangent at 1 less the logarithm, `u − log(1 + u) ≥ 0` for `u > −1`, without
+/// cancellation near 0.
 ///
 /// # Examples
 ///

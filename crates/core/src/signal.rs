@@ -218,8 +218,8 @@ impl SignalFit {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFinite`] for residuals that are not, [`Error::OutOfRange`] for variances that
-    /// are none.
+    /// [`Error::NotFinite`] for NaN or infinite residuals, and those of [`Benchmark::new`] for
+    /// invalid variances.
     ///
     /// # Examples
     ///
@@ -253,7 +253,7 @@ impl SignalFit {
     ///
     /// # Differs from the paper
     ///
-    /// 1. Modes outside the range of the kernel are left out. Under Assumption 5.1 the coupling
+    /// 1. Modes outside the range of the kernel are ignored. Under Assumption 5.1 the coupling
     ///    has no part in them; what rounding leaves there would drown the rest as `σ² → 0`.
     ///
     /// # Errors

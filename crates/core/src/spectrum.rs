@@ -1,4 +1,4 @@
-//! The modes of a prompt: in which directions of prompt space an update moves, and how fast.
+//! The modes of a prompt: the directions of prompt space that an update fits, and how fast.
 //!
 //! In: a kernel. Out: [`Spectrum`], its checked eigendecomposition, and [`StepSize`], a step
 //! that is known to be stable for it. Every other file works in the modes found here and never
@@ -38,7 +38,7 @@ pub struct Spectrum {
 }
 
 /// Rounding in a kernel that was summed in single precision, per example and relative to the
-/// largest eigenvalue. Kernels usually come from f32 activations.
+/// largest eigenvalue. Kernels are mostly computed from f32 activations.
 const KERNEL_ROUNDING: f64 = f32::EPSILON as f64;
 
 /// What the eigendecomposition may leave, per example and relative to the largest eigenvalue.
@@ -53,9 +53,9 @@ impl Spectrum {
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`], [`Error::SizeMismatch`] and [`Error::NotFinite`] for what is no kernel
-    /// at all, [`Error::NotSymmetric`] and [`Error::NotPositiveSemidefinite`] for what cannot be
-    /// `ΦΦᵀ`, and [`Error::Decomposition`] if the decomposition fails its check.
+    /// [`Error::Empty`], [`Error::SizeMismatch`] and [`Error::NotFinite`] unless it is a square
+    /// matrix of finite numbers, [`Error::NotSymmetric`] and [`Error::NotPositiveSemidefinite`]
+    /// unless it can be `ΦΦᵀ`, and [`Error::Decomposition`] if the decomposition fails its check.
     ///
     /// # Examples
     ///
@@ -347,8 +347,8 @@ impl Spectrum {
 ///
 /// # Errors
 ///
-/// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotSymmetric`] for what is no symmetric
-/// matrix.
+/// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotSymmetric`] unless the matrix is
+/// symmetric.
 ///
 /// # Examples
 ///
@@ -447,7 +447,7 @@ impl StepSize {
 
     /// `ρ = c/λ_max(K)`: a step size as a fraction of the limit.
     ///
-    /// A zero kernel has no limit, and no step moves anything; `ρ = c` is returned for it.
+    /// A zero kernel has no limit, and no step changes anything; `ρ = c` is returned for it.
     ///
     /// # Errors
     ///

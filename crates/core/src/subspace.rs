@@ -7,7 +7,7 @@
 //! The paper has two rules named Query-Aware. Sec. 8.2 ranks blocks once by a quadratic form,
 //! [`query_scores`]; App. I, which the experiments use, adds one block at a time so that the
 //! predicted correction grows most, [`greedy_correction`]. They choose different blocks. Beyond the
-//! paper, [`last_layers`] asks the number of last layers that predicts held-out examples best.
+//! paper, [`last_layers`] finds the number of last layers that predicts held-out examples best.
 
 mod depth;
 mod greedy;
@@ -36,15 +36,15 @@ pub use greedy::{GreedyChoice, greedy_correction};
 ///
 /// # Errors
 ///
-/// [`Error::OutOfRange`] unless the noise variance is finite and over 0, and what
-/// [`Spectrum::of`] says about a `K_full` that is no kernel.
+/// [`Error::OutOfRange`] unless the noise variance is finite and over 0, and the errors of
+/// [`Spectrum::of`] unless `K_full` is a kernel.
 ///
 /// # Examples
 ///
 /// ```
 /// use fewstep_core::{Block, Error, Geometry, subspace};
 ///
-/// // The first block moves example 0 only, the second example 1 only.
+/// // The first block changes example 0 only, the second example 1 only.
 /// let first = Block::new("value.0.0", &[vec![3.0, 0.0], vec![0.0, 0.0]])?;
 /// let second = Block::new("value.0.1", &[vec![0.0, 0.0], vec![0.0, 1.0]])?;
 /// let geometry = Geometry::new(vec![0.3, -0.1], vec![first, second])?;
@@ -82,8 +82,8 @@ fn traces(geometry: &Geometry, precision: &Matrix) -> Vec<f64> {
 /// ```
 ///
 /// It is the variance, from prompt to prompt, of what block `b` adds to the Bayes-optimal
-/// correction of this query. `noise_variance` as in [`trace_scores`]; for blocks whose weights
-/// move by different amounts use [`Geometry::precondition`] first.
+/// correction of this query. `noise_variance` as in [`trace_scores`]; for blocks with different
+/// prior variances use [`Geometry::precondition`] first.
 ///
 /// # Differs from the paper
 ///

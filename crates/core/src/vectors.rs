@@ -55,7 +55,7 @@ pub fn mean_square(a: &[f64]) -> f64 {
     if a.is_empty() { 0.0 } else { squared_norm(a) / a.len() as f64 }
 }
 
-/// `target += weight · source`.
+/// Adds a multiple of one vector to another: `target += weight · source`.
 ///
 /// # Panics
 ///

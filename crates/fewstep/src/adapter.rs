@@ -1,4 +1,4 @@
-//! Updates on disk: one file or directory per task, and the way to it from the task's id.
+//! Updates on disk: one file or directory per task, found by the task's id.
 
 use crate::error::{Error, refused};
 use crate::tasks::Fingerprint;
@@ -20,7 +20,7 @@ const ORIGIN: &str = "fewstep.json";
 /// A file name that belongs to one id alone.
 ///
 /// Letters, digits, `-`, `_` and inner dots stay; other bytes become `%` and two digits. A long
-/// name is cut and ends with a fingerprint.
+/// name is truncated and ends with a fingerprint.
 ///
 /// # Examples
 ///
@@ -177,7 +177,7 @@ fn whole(directory: &Path, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Res
         clear(&old)
     });
     if swapped.is_err() {
-        // What is left of the attempt is of no use; the first error is the one to tell.
+        // What is left of the attempt is of no use; the first error is the one to report.
         let _ = clear(&partial);
     }
     swapped

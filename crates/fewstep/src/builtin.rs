@@ -1,4 +1,4 @@
-//! The model that is part of the program, and the way to any other one by its name.
+//! The model that is part of the program, and any other model by its name.
 
 use crate::error::Error;
 use fewstep_engine::{HubSettings, Model, Progress};
@@ -14,7 +14,7 @@ const WEIGHTS: &[u8] = include_bytes!("../../../models/builtin/model.safetensors
 ///
 /// # Errors
 ///
-/// Those of [`Model::from_bytes`], if the program was built with files that are no model.
+/// Those of [`Model::from_bytes`], if the program was built with invalid files.
 ///
 /// # Examples
 ///

@@ -32,7 +32,7 @@ pub enum Error {
     },
 
     // Tasks.
-    /// A line is no JSON object, or not one that is a task.
+    /// A line is not a task in JSON.
     #[error("column {column}: {problem}; a task is one JSON object on one line")]
     Json {
         /// The task's id, if it could be read.
@@ -43,7 +43,7 @@ pub enum Error {
         problem: String,
     },
     /// A line is not text.
-    #[error("column {column}: the byte 0x{byte:02x} is no UTF-8; save the file as UTF-8")]
+    #[error("column {column}: invalid UTF-8: found byte 0x{byte:02x}; save the file as UTF-8")]
     NotUtf8 {
         /// Where it stands, in bytes, counted from 1.
         column: usize,
@@ -85,13 +85,13 @@ pub enum Error {
     },
 
     // Settings.
-    /// A field concerns low-rank updates, and none is among the candidates.
+    /// A field concerns low-rank updates, but no low-rank block is a candidate.
     #[error(
-        "{field} concerns low-rank updates, and none is a candidate: choose blocks with lora-value \
-         or lora-query, or leave it out"
+        "{field} concerns low-rank updates, but no low-rank block is a candidate: choose blocks \
+         with lora-value or lora-query, or omit it"
     )]
     NoLowRankBlocks {
-        /// The field; every door has its own spelling for it.
+        /// The field; every interface has its own spelling for it.
         field: Field,
     },
     // Files.
@@ -105,9 +105,9 @@ pub enum Error {
         /// Why it was refused.
         kind: ErrorKind,
     },
-    /// A file of answers is there already.
+    /// A file of answers exists already.
     #[error(
-        "{} holds answers already; add --resume to go on with it, or name another file",
+        "{} holds answers already; add --resume to continue it, or name another file",
         file.display()
     )]
     OutExists {
@@ -120,9 +120,10 @@ pub enum Error {
         /// The file.
         file: PathBuf,
     },
-    /// A line in a file of answers is no record.
+    /// A line in a file of answers is not a record.
     #[error(
-        "line {line} of {} is no answer of fewstep; name another file, or remove the line",
+        "invalid line {line} of {}: expected an answer of fewstep; name another file, or remove \
+         the line",
         file.display()
     )]
     OutLine {
@@ -133,7 +134,7 @@ pub enum Error {
     },
     /// A task has no saved update.
     #[error(
-        "there is no update for task {id:?}: {} does not exist; make it with predict \
+        "no update for task {id:?}: {} does not exist; make it with predict \
          --save-adapter, or give --adapter the file to use for every task",
         file.display()
     )]
@@ -143,10 +144,10 @@ pub enum Error {
         /// The file that was looked for.
         file: PathBuf,
     },
-    /// A directory that an update would replace holds something else than such an update.
+    /// A directory that an update would replace holds something other than such an update.
     #[error(
-        "{} is there already and is no update of this kind: {name:?} makes the difference; remove \
-         the directory, or give --save-adapter another one",
+        "{} exists already and is not an update of this kind: {name:?} differs; remove the \
+         directory, or give --save-adapter another one",
         directory.display()
     )]
     AdapterInTheWay {
@@ -158,7 +159,7 @@ pub enum Error {
     /// Updates are to be saved, but none are made.
     #[error(
         "--save-adapter {} has nothing to save with --dynamics linear, which makes no update; \
-         leave one of them out",
+         omit one of them",
         directory.display()
     )]
     NothingToSave {
@@ -184,7 +185,7 @@ pub enum Error {
         /// The address.
         address: SocketAddr,
     },
-    /// The address of the service cannot be had.
+    /// The address of the service is not available.
     #[error("cannot listen on {address}: {kind}; end what uses it, or give another --bind")]
     Listen {
         /// The address.
@@ -210,7 +211,7 @@ pub enum Error {
         name: String,
     },
 
-    // Below.
+    // Crates below.
     /// The model or the task's text was refused.
     #[error(transparent)]
     Engine(#[from] fewstep_engine::Error),

@@ -1,7 +1,7 @@
 //! All that may be asked of a model beside its tasks, and the predictor that it asks for.
 //!
-//! In: what a caller says, on the command line or in a request, under the same names. Out: a
-//! [`Predictor`]. The model's weights are shared with whoever holds it.
+//! In: what a caller asks for, on the command line or in a request, under the same names. Out: a
+//! [`Predictor`], which shares the model's weights with other predictors.
 
 use crate::error::Error;
 use crate::predictor::{Action, Predictor};
@@ -35,9 +35,9 @@ pub struct Options {
     pub lora_first: Option<FirstFactor>,
     /// Whether a token is put before every prompt.
     pub bos: Bos,
-    /// How many tokens an `x` may have; the rest is cut off.
+    /// The number of tokens to which an `x` is truncated.
     pub max_tokens_per_example: Option<usize>,
-    /// How a prompt that leaves one example out orders the others.
+    /// How a leave-one-out prompt orders its examples.
     pub loo_order: Order,
     /// Whether reports hold matrices.
     pub full: bool,

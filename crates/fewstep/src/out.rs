@@ -22,7 +22,7 @@ pub struct Out {
 pub struct Done {
     answered: HashSet<Fingerprint>,
     failed: HashSet<Fingerprint>,
-    /// Bytes of a last line that was cut off, and were dropped.
+    /// Bytes of an incomplete last line that were dropped.
     pub dropped: u64,
 }
 
@@ -39,7 +39,7 @@ impl Done {
         self.failed.contains(&Fingerprint::of(record))
     }
 
-    /// Takes note of a record; `None` if it is none.
+    /// Takes note of a record; `None` if the line is not a record.
     fn note(&mut self, text: &str) -> Option<()> {
         match serde_json::from_str(text).ok()? {
             Record { error: Some(_), .. } => self.failed.insert(Fingerprint::of(text)),
@@ -50,7 +50,7 @@ impl Done {
     }
 }
 
-/// As much of a record as is needed to go on.
+/// The part of a record that resuming needs.
 #[derive(Deserialize)]
 struct Record {
     id: Option<String>,
@@ -91,7 +91,7 @@ pub struct Lines {
 
 impl Lines {
     /// Opens a file. With `resume` it may hold lines already: `note` hears them, and says `None`
-    /// to one that does not belong there. Returns how many bytes of a half line were dropped, too.
+    /// to one that does not belong there. Also returns the bytes dropped of an incomplete line.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Lines {
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::OutBusy { file: path.to_path_buf() });
             }
-            // A file system without locks is no reason not to run.
+            // Run without a lock on file systems that have none.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let regular = file.metadata().map_err(refused(path, "read"))?;

@@ -86,7 +86,7 @@ impl Predictor {
     }
 
     /// The same predictor with or without matrices, filters and paths in its reports. With them the
-    /// query is predicted after every step; nothing else that is said changes, but what it cost.
+    /// query is predicted after every step; nothing else in them changes, except the cost.
     #[must_use]
     pub fn with_matrices(mut self, full: bool) -> Self {
         self.full = full;
@@ -105,8 +105,8 @@ impl Predictor {
         &self.blocks
     }
 
-    /// The same predictor, whose answers by the linearised model hold updates, too, or do not.
-    /// Nothing that is said changes.
+    /// The same predictor, whose answers by the linearised model come with updates or without.
+    /// Reports do not change.
     #[must_use]
     pub fn with_updates(mut self, keep: bool) -> Self {
         self.keep = keep;
@@ -174,7 +174,7 @@ impl Predictor {
         Ok(prepared.filter_update(&blocks, &decision.plan, &decision.spectrum)?)
     }
 
-    /// Carries the decision out. To leave the model alone costs nothing: the prediction is known.
+    /// Carries the decision out. Leaving the model alone costs nothing: the prediction is known.
     fn act(
         &self,
         task: &Task,
@@ -358,8 +358,8 @@ mod tests {
         assert_eq!(refused(Policy { blocks, ..Policy::paper() }), Some(Field::BLOCKS));
     }
 
-    /// After many steps some linear predictions leave the labels, which an answer does not; what the
-    /// linearised model says stays as it is. To keep an update changes nothing that is said.
+    /// After many steps some linear predictions leave the range of the labels; the answer is clamped
+    /// to it, and `linear` is not. Keeping updates does not change reports.
     #[test]
     fn linear_answers_are_clamped_to_the_labels() {
         let model = crate::builtin().unwrap();

@@ -72,7 +72,7 @@ pub struct Prediction {
     pub linear: Option<f64>,
     /// Standard deviation of the ideal correction under the fitted signal and noise.
     pub standard_deviation: Option<f64>,
-    /// Where the answer is meant to lie, if leave-one-out errors decided.
+    /// An interval for the answer, if leave-one-out errors decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// The value of `query.y`, if it was given.
@@ -90,7 +90,7 @@ pub struct Interval {
     pub lower: f64,
     /// Its upper end, no higher than any label.
     pub upper: f64,
-    /// How often it is meant to hold the answer.
+    /// Its intended coverage.
     pub coverage: f64,
 }
 
@@ -145,14 +145,15 @@ pub struct HowFar {
     pub step_size: f64,
     /// `σ²`: the noise variance the rule worked with.
     pub noise_variance: f64,
-    /// `Σ g(λ_i)` of the chosen update.
+    /// Degrees of freedom of the chosen update, `Σ g(λ_i)`.
     pub degrees_of_freedom: f64,
     /// The candidates; in JSON with `--full`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub horizons: Vec<u32>,
-    /// `ℓ_T` with the noise variance profiled, at every candidate.
+    /// Negative log-evidence per example, `ℓ_T`, with the noise variance profiled out, at every
+    /// candidate.
     pub evidence: Vec<f64>,
-    /// `ℓ_T` with the noise variance `‖r‖²/n`, at every candidate.
+    /// The same with the noise variance set to the mean squared residual, `‖r‖²/n`.
     pub evidence_fixed: Vec<f64>,
     /// The weights of the candidates: by leave-one-out errors if an average over these was chosen,
     /// else the Gibbs posterior.
@@ -203,17 +204,17 @@ pub struct Which {
 pub struct BlockScore {
     /// Its name.
     pub name: String,
-    /// `tr(K_b(K_full + σ²I)⁻¹)`: how much the prompt tells about it.
+    /// How much the prompt tells about it: `tr(K_b(K_full + σ²I)⁻¹)`.
     pub trace: f64,
-    /// `k_bᵀ(K_full + σ²I)⁻¹k_b`: how much of that matters at the query.
+    /// How much of that matters at the query: `k_bᵀ(K_full + σ²I)⁻¹k_b`.
     pub query: Option<f64>,
-    /// `K_b`; with `--full`.
+    /// Its kernel, `K_b`; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Vec<Vec<f64>>>,
-    /// `k_b`; with `--full`.
+    /// Its coupling to the query, `k_b`; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Vec<f64>>,
-    /// `κ_b`; with `--full`.
+    /// Its query variance, `κ_b`; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_variance: Option<f64>,
 }
@@ -226,8 +227,8 @@ pub struct Geometry {
     /// Which label each example has, by the first example that has it; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<usize>>,
-    /// How far the prediction for each example can move, down and up, before it leaves the range of
-    /// the labels; with `--full`.
+    /// How far the prediction for each example can fall and rise before it leaves the range of the
+    /// labels; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<Vec<[f64; 2]>>,
     /// The eigenvalues of the chosen blocks' kernel, largest first.
@@ -239,13 +240,13 @@ pub struct Geometry {
     /// `--full`, unless all residuals are 0, which fit anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bayes_response: Option<Vec<f64>>,
-    /// `K` of the chosen blocks; with `--full`.
+    /// Kernel of the chosen blocks together, `K`; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Vec<Vec<f64>>>,
-    /// `k_x` of the chosen blocks; with `--full`.
+    /// Their coupling to the query, `k_x`; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Vec<f64>>,
-    /// `κ_x` of the chosen blocks.
+    /// Their query variance, `κ_x`.
     pub query_variance: f64,
 }
 
@@ -335,7 +336,7 @@ struct Written<'a> {
 
 impl HowFar {
     /// The weights of numbers of steps over 0, if an average over them was chosen; with `--full`
-    /// or before anything was left out of the report.
+    /// or before lists were removed from the report.
     pub(crate) fn averaged(&self) -> Option<impl Iterator<Item = (u32, f64)>> {
         let all = self.horizons.iter().copied().zip(self.posterior.iter().copied());
         self.rule.averages().then(|| all.filter(|(horizon, _)| *horizon > 0))

@@ -2,7 +2,7 @@
 //! window.
 //!
 //! In: an iterator of jobs, what to do with one, and where answers go. Jobs are taken only when
-//! there is room for their answer. Whoever asks to stop gets the answers under way and no more.
+//! there is room for their answer. After a request to stop, the jobs under way are finished.
 
 use crate::error::Error;
 use std::collections::BTreeMap;

@@ -116,11 +116,11 @@ fn flags_that_would_change_nothing_or_cannot_be_are_refused() {
     for (flags, expected) in [
         (
             vec!["--lora-rank", "4"],
-            "--lora-rank concerns low-rank updates, and none is a candidate",
+            "--lora-rank concerns low-rank updates, but no low-rank block is a candidate",
         ),
         (
             vec!["--lora-first", "inputs", "--blocks", "value,norm@last1"],
-            "--lora-first concerns low-rank updates, and none is a candidate",
+            "--lora-first concerns low-rank updates, but no low-rank block is a candidate",
         ),
         (vec!["--lora-rank", "0"], "it must be a whole number from 1"),
         (

@@ -37,7 +37,7 @@ use fewstep_core::{Error, IntoMatrix, Matrix, Spectrum};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Prior {
-    /// `τ² I`.
+    /// The same variance for every weight, `τ² I`.
     Isotropic(f64),
     /// One variance per weight.
     Diagonal(Vec<f64>),
@@ -106,7 +106,7 @@ impl Prior {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearGaussian {
     prior: Prior,
-    /// Of `JΣJᵀ`.
+    /// The modes of the prompt's kernel, `JΣJᵀ`.
     spectrum: Spectrum,
     /// `1/√(λ_i + σ²)` on the representable range of `JΣJᵀ`, and 0 outside, where `ΣJᵀ` vanishes.
     roots: Vec<f64>,
@@ -120,8 +120,8 @@ impl LinearGaussian {
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`] without examples or weights, [`Error::OutOfRange`] for variances that
-    /// are none, [`Error::SizeMismatch`], [`Error::NotSymmetric`] or
+    /// [`Error::Empty`] without examples or weights, [`Error::OutOfRange`] for negative or infinite
+    /// variances and a noise variance of 0, [`Error::SizeMismatch`], [`Error::NotSymmetric`] or
     /// [`Error::NotPositiveSemidefinite`] for a prior that does not fit.
     ///
     /// # Examples

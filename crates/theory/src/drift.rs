@@ -1,4 +1,4 @@
-//! May the linear picture still be trusted? How far real steps can leave it, and how far they do.
+//! Does the linearised model still hold? How far real steps can depart from it, and how far they do.
 //!
 //! Answers App. F.1. Before adapting: [`LocalConstants`] turns what is known about a model's
 //! curvature into bounds on the gap between real and linear steps. While adapting: [`Watch`]
@@ -22,7 +22,7 @@ use fewstep_core::{Error, Filter, GradientDescent, Matrix, Spectrum, StepSize};
 /// 1. The proof of Thm. F.5 gives the constant 1 where the statement says 3/2. The statement is
 ///    [`deviation_bound`](Self::deviation_bound), the proof's own sum
 ///    [`deviation_sum`](Self::deviation_sum), which some models attain.
-/// 2. The bound at the query, which the paper leaves out, has a term in `(ρT)³` beside those in
+/// 2. The bound at the query, which the paper omits, has a term in `(ρT)³` beside those in
 ///    `(ρT)²`; see [`query_deviation_bound`](Self::query_deviation_bound).
 ///
 /// # Examples
@@ -120,7 +120,7 @@ impl LocalConstants {
         1.0 / (self.jacobian_bound * self.jacobian_bound)
     }
 
-    /// How far one move of the weights can take the outputs away from their tangent.
+    /// How far one update of the weights can take the outputs away from their tangent.
     ///
     /// ```text
     /// ‖s(θ + u) − s(θ) − J(θ)u‖ ≤ (L/2) ‖u‖²                                        (Lem. F.2)
@@ -130,7 +130,7 @@ impl LocalConstants {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] unless the length of the move is finite and at least 0.
+    /// [`Error::OutOfRange`] unless the length of the update is finite and at least 0.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ impl LocalConstants {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn remainder_bound(&self, move_length: f64) -> Result<f64, Error> {
-        check_not_negative("length of the move", move_length)?;
+        check_not_negative("length of the update", move_length)?;
         Ok(0.5 * self.jacobian_lipschitz * move_length * move_length)
     }
 
@@ -199,7 +199,7 @@ impl LocalConstants {
         Ok(self.jacobian_lipschitz * first * first * squared_time(horizon))
     }
 
-    /// How far the kernel can move on the way.
+    /// How far the kernel can change during the steps.
     ///
     /// ```text
     /// ‖K_t − K_0‖ ≤ 2 L B² ρ t E                                                    (Cor. F.6)
@@ -271,10 +271,10 @@ impl LocalConstants {
         Ok(0.5 * query_jacobian_lipschitz * path * path + query_jacobian_bound * weights_gap)
     }
 
-    /// `ρTBE`: how far the weights can move, once the step is known to be small enough.
+    /// `ρTBE`: how long the update can be, once the step is known to be small enough.
     fn path_bound(&self, step: f64, horizon: u32) -> Result<f64, Error> {
         check_positive("step size", step)?;
-        // Multiplied out, so that a step of exactly 1/B² passes whatever way it was rounded.
+        // Multiplied out, so that a step of exactly 1/B² passes however it was rounded.
         if step * self.jacobian_bound * self.jacobian_bound > 1.0 + 4.0 * f64::EPSILON {
             return Err(Error::OutOfRange {
                 quantity: "step size",
@@ -310,7 +310,7 @@ pub struct Observation<'a> {
     pub shift: &'a [f64],
     /// `K_T`: the kernel at the present weights, if it was computed.
     pub kernel: Option<&'a Matrix>,
-    /// `‖θ_T‖`: how far the weights have moved, if it is known.
+    /// `‖θ_T‖`: the length of the update, if it is known.
     pub update_length: Option<f64>,
 }
 
@@ -328,7 +328,7 @@ impl<'a> Observation<'a> {
     }
 }
 
-/// How far one observation is from the linear picture.
+/// How far one observation is from the linearised model.
 ///
 /// # Examples
 ///
@@ -354,8 +354,8 @@ pub struct Departure {
     pub actual: f64,
     /// `‖f_T − f_T^lin‖`: the length of the difference.
     pub deviation: f64,
-    /// The difference relative to the predicted change: 0 if neither moved, infinite if
-    /// something moved where nothing was predicted to.
+    /// The difference relative to the predicted change: 0 if neither changed, infinite if
+    /// something changed where no change was predicted.
     pub relative_deviation: f64,
     /// `‖K_T − K_0‖/‖K_0‖`, if a kernel was given: 0 if both are 0, infinite if only `K_0` is.
     pub kernel_drift: Option<f64>,
@@ -371,7 +371,7 @@ pub struct Departure {
     pub lipschitz: Option<f64>,
 }
 
-/// A running comparison of a model's real steps with the linear picture.
+/// A running comparison of a model's real steps with the linearised model.
 ///
 /// ```text
 /// f_T^lin = {I − (I − ρK_0)^T} r                                                     (App. F.1)
@@ -442,7 +442,7 @@ impl Watch {
     /// [`Error::OutOfRange`] unless the horizon is larger than that of the last observation and
     /// the update length is finite and at least 0, [`Error::SizeMismatch`] or
     /// [`Error::NotFinite`] for a shift that does not fit, and the errors of [`Spectrum::of`]
-    /// for a kernel that is none. After an error the watch is as before.
+    /// for an invalid kernel. After an error the watch is as before.
     ///
     /// # Examples
     ///
@@ -527,7 +527,7 @@ impl Watch {
             }
             _ => f64::NAN,
         };
-        // Where nothing can move, 0/0 or x/0 says nothing about curvature.
+        // Where nothing can change, 0/0 or x/0 says nothing about curvature.
         [from_outputs, from_kernel]
             .into_iter()
             .filter(|bound| bound.is_finite())
@@ -575,15 +575,15 @@ impl Watch {
         Ok(self.departures.iter().take_while(within).last().map_or(0, |last| last.horizon))
     }
 
-    /// The power of time with which the gap to the linear picture grows.
+    /// The power of time with which the gap to the linearised model grows.
     ///
     /// ```text
     /// slope of  log ‖f_T − f_T^lin‖  against  ½ log {T(T−1) + T/2}                  (Thm. F.5)
     /// ```
     ///
-    /// About 2 where the theorem's law rules: half the time, a quarter of the gap. Less means
-    /// that the fit has come to rest, more that effects beyond the second order have set in.
-    /// Gaps within single-precision rounding are left out; `None` if fewer than two are left.
+    /// About 2 where the theorem's bound is tight: half the time, a quarter of the gap. Less means
+    /// that the fit has converged, more that effects beyond the second order have set in.
+    /// Gaps within single-precision rounding are ignored; `None` if fewer than two remain.
     ///
     /// # Examples
     ///

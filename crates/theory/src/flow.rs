@@ -191,7 +191,7 @@ pub(crate) fn mode_risk(
 /// lies between the mode times of the largest and the smallest positive eigenvalue; there the
 /// sum may have several valleys. A logarithmic grid, finer than the valley of any mode, finds
 /// them, and each is followed to full precision. Of equal minima the earliest counts; a
-/// zero kernel, where nothing moves, has the time 0. With `s = log(1 + λ_max/λ★)` it costs
+/// zero kernel, where nothing changes, has the time 0. With `s = log(1 + λ_max/λ★)` it costs
 /// `O(n s²)`.
 ///
 /// # Errors
@@ -277,7 +277,7 @@ pub(crate) fn best_time(modes: &[(f64, f64)], noise_to_signal: f64) -> f64 {
 struct Valley {
     eigenvalue: f64,
     weight: f64,
-    /// `λ t_λ`.
+    /// The exponent at which the mode is fitted best, `λ t_λ`.
     exponent: f64,
 }
 

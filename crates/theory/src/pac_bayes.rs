@@ -135,24 +135,24 @@ struct Candidate {
     horizon: u32,
     /// Eigenvalues of `A_T`.
     ratios: Vec<f64>,
-    /// `KL(N(0, Σ★) ‖ N(0, Σ_T))`.
+    /// Relative entropy of the reference from its law, `KL(N(0, Σ★) ‖ N(0, Σ_T))`.
     relative_entropy: f64,
-    /// `𝓛(T | K)`.
+    /// Its population risk, `𝓛(T | K)`.
     risk: f64,
 }
 
 impl Candidate {
-    /// `v_T = tr(A_T²)/n`.
+    /// How much its evidence fluctuates, `v_T = tr(A_T²)/n`.
     fn variance(&self) -> f64 {
         squared_norm(&self.ratios) / self.ratios.len() as f64
     }
 
-    /// `‖A_T‖`.
+    /// How much its worst mode fluctuates, `‖A_T‖`.
     fn largest(&self) -> f64 {
         self.ratios.iter().copied().fold(0.0, f64::max)
     }
 
-    /// `ψ_T(β) = Σ {βa_i − log(1 + βa_i)}/2`.
+    /// The log-moment of its evidence, `ψ_T(β) = Σ {βa_i − log(1 + βa_i)}/2`.
     fn log_moment(&self, inverse_temperature: f64) -> f64 {
         0.5 * self.ratios.iter().map(|a| logarithm_excess(inverse_temperature * a)).sum::<f64>()
     }
@@ -595,7 +595,7 @@ const NEAR: f64 = 0.2;
 /// ```
 ///
 /// Half of it is the relative entropy of `N(0, t)` from `N(0, 1)`. It keeps its digits near
-/// `t = 1`; it is infinite at 0 and no number below.
+/// `t = 1`; it is infinite at 0 and NaN below.
 ///
 /// # Examples
 ///

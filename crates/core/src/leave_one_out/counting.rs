@@ -4,16 +4,16 @@
 
 use crate::answers::Answers;
 
-/// Up to so many different labels are classes, of which one may be rare and all are meant; more are
-/// numbers, of which every example tells the same.
+/// The largest number of different labels that is taken for classification, where a label may be
+/// rare and counts all the same; more are taken for regression, where every example counts the same.
 const FEW_LABELS: usize = 3;
 
-/// Which power of the errors is averaged where labels are classes: mistakes about an answer that is
-/// certain, the largest errors, tell most.
-const POWER_FOR_CLASSES: f64 = 4.0;
+/// Which power of the errors is averaged in classification: the largest errors, which are confident
+/// mistakes, tell most.
+const CLASSIFICATION_POWER: f64 = 4.0;
 
-/// The same where labels are numbers, of which some may be wrong: the largest errors tell least.
-const POWER_FOR_NUMBERS: f64 = 0.5;
+/// The same in regression, where some labels may be wrong: the largest errors tell least.
+const REGRESSION_POWER: f64 = 0.5;
 
 /// How the errors of examples are averaged.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,22 +32,22 @@ impl Counting {
     }
 
     /// Regression: every example counts the same, and the largest errors count least.
-    pub(super) fn numbers(n: usize) -> Self {
-        Self { weights: vec![1.0 / n as f64; n], power: POWER_FOR_NUMBERS }
+    pub(super) fn regression(n: usize) -> Self {
+        Self { weights: vec![1.0 / n as f64; n], power: REGRESSION_POWER }
     }
 
-    /// By the labels of the examples: few of them are classes, more are numbers.
+    /// By the labels of the examples: classification if they are few, else regression.
     pub(super) fn by_label(answers: &Answers) -> Self {
         let labels = answers.labels();
         let mut different = labels.to_vec();
         different.sort_unstable();
         different.dedup();
         if different.len() > FEW_LABELS {
-            return Self::numbers(labels.len());
+            return Self::regression(labels.len());
         }
         let alike = |label: &usize| labels.iter().filter(|other| *other == label).count();
         let weight = |label| 1.0 / (alike(label) * different.len()) as f64;
-        Self { weights: labels.iter().map(weight).collect(), power: POWER_FOR_CLASSES }
+        Self { weights: labels.iter().map(weight).collect(), power: CLASSIFICATION_POWER }
     }
 
     /// Squares are averaged, with these weights.

@@ -9,7 +9,7 @@ use crate::matrix::Matrix;
 use crate::spectrum::{Spectrum, StepSize};
 use crate::vectors::dot;
 
-/// Up to so many steps per example, steps take fewer operations than eigendecompositions.
+/// Up to this number of steps per example, steps take fewer operations than eigendecompositions.
 const STEPS_PER_EXAMPLE: u64 = 10;
 
 /// What steps on all examples but one predict: one row per example, one column per candidate.
@@ -21,7 +21,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// In the way that takes fewer operations.
+    /// By whichever method takes fewer operations.
     pub(super) fn of(
         kernel: &Matrix,
         residuals: &[f64],

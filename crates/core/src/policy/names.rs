@@ -1,5 +1,5 @@
 //! The names of rules and dynamics: the same on the command line, in reports, in HTTP and in
-//! Python. They are read once, at the border, and are an enum from there on.
+//! Python. They are parsed once, where they come in, and are an enum from there on.
 
 use crate::error::Error;
 use serde::{Deserialize, Serialize, Serializer};

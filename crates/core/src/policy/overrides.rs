@@ -42,7 +42,7 @@ pub struct Overrides {
     pub step_scale: Option<f64>,
     /// How the update is carried out.
     pub dynamics: Option<Dynamics>,
-    /// How often the interval for the query's answer is meant to hold it.
+    /// Intended coverage of the interval for the query's answer.
     pub coverage: Option<f64>,
 }
 
@@ -87,7 +87,7 @@ impl Overrides {
     fn selection(&self, in_force: &Selection) -> Result<Selection, Error> {
         let name = self.select.unwrap_or(in_force.name());
         if let (false, Some(budget)) = (name.needs_budget(), self.budget) {
-            let allowed = format!("left out: the rule {name} takes no budget");
+            let allowed = format!("omitted: the rule {name} takes no budget");
             return Err(bad(Field::BUDGET, budget, &allowed));
         }
         let mut selection = if name == in_force.name() {
@@ -102,7 +102,7 @@ impl Overrides {
     }
 }
 
-/// Candidate numbers of steps: ascending, and neither too many nor too large for any machine.
+/// Candidate numbers of steps: ascending, and neither too many nor too large.
 ///
 /// # Examples
 ///

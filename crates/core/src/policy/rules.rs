@@ -16,15 +16,15 @@ const SHARPNESS: f64 = 0.2;
 
 /// How the number of steps is found, with the parameters of that rule and no others.
 ///
-/// In JSON an object whose `rule` is a [`HorizonName`], or `fixed` with `steps`; parameters that
-/// are left out have the values below.
+/// In JSON an object whose `rule` is a [`HorizonName`], or `fixed` with `steps`; omitted parameters
+/// have the values below.
 ///
 /// | rule | parameters |
 /// |---|---|
 /// | `fixed` | `steps` |
 /// | `gibbs` | `inverse_temperature` (1): how sharply weights follow evidence |
 /// | `leave-one-out` | `averaging` (`trimmed`), `gate` (0): standard errors by which updating must win |
-/// | `leave-one-out-average` | `averaging` (`by-label`), `sharpness` (0.2), `leave_alone_odds` (1): how many times as likely as all steps together it is, before anything is seen, that no step is best |
+/// | `leave-one-out-average` | `averaging` (`by-label`), `sharpness` (0.2), `leave_alone_odds` (1): prior odds of leaving the model alone against all steps together |
 ///
 /// # Examples
 ///
@@ -142,8 +142,8 @@ impl HorizonRule {
         }
     }
 
-    /// The rule of another name. The rule in force stays as it is, and from one that looks at
-    /// leave-one-out errors to another the way they are averaged does.
+    /// The rule of a name: the present rule if it is its own, and otherwise a new one, which keeps
+    /// the averaging of leave-one-out errors if both have one.
     pub(super) fn renamed(&self, name: HorizonName) -> Self {
         match (Self::of_name(name), self.averaging()) {
             (rule, _) if rule.name() == self.name() => *self,
@@ -247,7 +247,7 @@ impl TryFrom<HorizonFields> for HorizonRule {
 
 /// How blocks are chosen among the candidates, with the parameters of that rule and no others.
 ///
-/// In JSON an object whose `rule` is a [`SelectionName`]; parameters but the budget may be left out.
+/// In JSON an object whose `rule` is a [`SelectionName`]; all parameters but the budget are optional.
 ///
 /// | rule | parameters |
 /// |---|---|

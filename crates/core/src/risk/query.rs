@@ -46,8 +46,8 @@ pub fn mode_weights(
 
 /// `u_iᵀ k_x`, and 0 where it can be nothing but rounding.
 ///
-/// A query that moves with the examples has no part in the kernel's null space. What is left
-/// of it there would be multiplied by `1/λ★`, which may be anything.
+/// A coupling has no part in the kernel's null space. What rounding leaves of it there would be
+/// multiplied by `1/λ★`, which may be large.
 fn alignments(spectrum: &Spectrum, coupling: &[f64]) -> Result<Vec<f64>, Error> {
     check_vector("coupling", coupling, spectrum.examples())?;
     let mut alignments = spectrum.amounts(coupling);

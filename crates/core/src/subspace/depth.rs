@@ -42,13 +42,12 @@ pub struct DepthChoice {
 /// d = argmin_d min_T risk(T; Σ_{b in the last d layers} K^(b)),   d = 1, 2, 4, …, all
 /// ```
 ///
-/// Beyond the paper. Updates of the last layer see what a small model has worked out by then; in a
-/// large one, layers before it do the work that a prompt asks for, and the prompt itself says which.
-/// A handful of examples tells a few nested sets apart more surely than any choice of blocks. Of
-/// equal ones the one with the most layers is taken. Only layers with candidate blocks are counted,
-/// and blocks without a layer are always in: if none has one there is one set, of 0 layers. Of many
-/// candidate horizons some are looked at, each about √2 times the one before, as the risk changes
-/// slowly.
+/// Beyond the paper. In a small model the last layer suffices; in a larger one earlier layers matter
+/// too, and the prompt tells how many. A handful of examples distinguishes a few nested sets more
+/// reliably than arbitrary sets of blocks. Of equal ones the one with the most layers is taken. Only
+/// layers with candidate blocks are counted, and blocks without a layer are always included: if none
+/// has one there is one set, of 0 layers. Of many candidate horizons some are looked at, each about
+/// √2 times the one before, as the risk changes slowly.
 ///
 /// Every number of layers costs a decomposition, and the steps of every example.
 ///

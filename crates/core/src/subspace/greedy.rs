@@ -1,4 +1,4 @@
-//! Blocks one by one: those that move the query most.
+//! Blocks one by one: those that change the query's prediction most.
 
 use super::query;
 use crate::checks::{check_budget, check_finite, check_fraction};
@@ -30,7 +30,7 @@ pub struct GreedyChoice {
     pub corrections: Vec<f64>,
 }
 
-/// Adds blocks one by one, each time the one with which the prediction at the query moves most.
+/// Adds blocks one by one, each time the one with which the query's prediction changes most.
 ///
 /// ```text
 /// b = argmax h²,   h = (k_cur + k^(b))ᵀ q_T(K_cur + K^(b)) r,   ρ = c/λ_max(K_cur + K^(b))
@@ -48,8 +48,8 @@ pub struct GreedyChoice {
 ///
 /// [`Error::BudgetOutOfRange`] for a budget of 0 or more than there are blocks,
 /// [`Error::NoQuery`] without a query, [`Error::OutOfRange`] unless the step scale `c` is over 0
-/// and under 1, [`Error::NotFinite`] if a correction overflows, and what [`Spectrum::of`] says
-/// about a `K_full` that is no kernel.
+/// and under 1, [`Error::NotFinite`] if a correction overflows, and the errors of [`Spectrum::of`]
+/// unless `K_full` is a kernel.
 ///
 /// # Examples
 ///

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 
-/// A bar on standard error, or nothing if that is no terminal.
+/// A progress bar on standard error, or nothing if that is not a terminal.
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
@@ -12,7 +12,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar for so many bytes of tasks; without a number it only counts.
+    /// A bar for a number of bytes of tasks; without one it only counts.
     #[must_use]
     pub fn new(bytes: Option<u64>) -> Self {
         let (length, template) = match bytes {
@@ -32,7 +32,7 @@ impl Bar {
         Self { bar, tasks: 0, loss: None }
     }
 
-    /// A bar for so many steps, some of which were taken before.
+    /// A bar for a number of steps, some of which were taken before.
     #[must_use]
     pub fn of_steps(steps: usize, begun: usize) -> Self {
         let template = "{msg} {wide_bar} {pos}/{len} {eta:>4} left";
@@ -63,7 +63,7 @@ impl Bar {
         self.bar.set_position(done as u64);
     }
 
-    /// So many are done already: the time left is reckoned from what happens from now on.
+    /// Sets what was done before; the remaining time is estimated from new work alone.
     pub fn begin_at(&self, done: usize) {
         self.bar.set_position(done as u64);
         self.bar.reset_eta();
@@ -92,7 +92,7 @@ impl Bar {
         self.bar.set_position(end);
     }
 
-    /// Does something with the bar out of the way.
+    /// Does something with the bar hidden.
     pub fn aside<T>(&self, action: impl FnOnce() -> T) -> T {
         self.bar.suspend(action)
     }

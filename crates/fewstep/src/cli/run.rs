@@ -37,13 +37,13 @@ pub(super) struct Work {
 pub(super) enum Answer {
     /// An answer.
     Report(Box<Report>),
-    /// Why there is none, and whether there was no task to answer at all.
+    /// Why there is no answer, and whether there was no task at all.
     Failure(Failure, bool),
     /// A run before has answered it.
     Skipped,
 }
 
-/// `fewstep predict`.
+/// The command `fewstep predict`.
 pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
     let Predict { mut shared, save_adapter, adapter_format, adapter } = arguments;
     shared.dynamics = match (shared.dynamics, &save_adapter) {
@@ -68,7 +68,7 @@ pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
     run(&shared, work, false)
 }
 
-/// `fewstep decide`.
+/// The command `fewstep decide`.
 pub(super) fn decide(shared: Shared) -> Result<End, Error> {
     let predictor = predictor(&shared, Action::Decide)?;
     let work = Work::new(predictor, &shared)?;
@@ -153,7 +153,7 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
         None => (None, Done::default()),
     };
     if done.dropped > 0 {
-        FEWSTEP.note("the last line of the answers was cut off; its task is answered again");
+        FEWSTEP.note("the last line of the answers was incomplete; its task is answered again");
     }
     work.done = done;
     let work = Arc::new(work);

@@ -31,7 +31,7 @@ pub(super) struct Serve {
     /// once, and the first one is meant where a request names none
     #[arg(long, default_value = BUILTIN)]
     model: Vec<String>,
-    /// Unpack the weights of GGUF files when they are opened
+    /// Dequantise the weights of GGUF files when they are opened
     #[arg(long)]
     expand: bool,
     /// How many tasks at the same time [default: one per processor]
@@ -60,17 +60,17 @@ struct Bounds {
     /// Labels of a task
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().labels)]
     labels: usize,
-    /// Tokens of a prompt, if the model takes as many
+    /// Tokens of a prompt, within the model's own limit
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().tokens)]
     tokens: usize,
     /// Steps that may be asked for
     #[arg(long, value_name = "N", default_value_t = Limits::default().steps)]
     steps: u32,
-    /// Bytes that observing a task may hold beside the model, by the plan that is made before; as
-    /// many times that as there are threads
+    /// Bytes that observing a task may hold beside the model, as planned beforehand; each thread may
+    /// hold that much
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().memory)]
     memory: u64,
-    /// Requests that wait or are under way; more are refused and told when to come again
+    /// Requests that wait or are under way; more are refused and told when to try again
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().queue)]
     queue: usize,
     /// Seconds from the end of a request to the end of its answer
@@ -173,12 +173,12 @@ pub(super) fn serve(arguments: &Serve) -> Result<End, Error> {
     }
     service.ready(models)?;
     FEWSTEP.note(format!("listening on http://{}", service.address()));
-    // Whoever told has told; a system without signals goes on until it is killed.
+    // The sender may be gone already; without signals the service runs until it is killed.
     let _ = told.recv();
     service.refuse();
     FEWSTEP.note("finishing what is under way; interrupt again to end at once");
     if !service.drain() {
-        FEWSTEP.note(format!("what was under way took longer than {grace} s and was left"));
+        FEWSTEP.note(format!("what was under way took longer than {grace} s and was abandoned"));
     }
     Ok(End::Done)
 }

@@ -171,7 +171,7 @@ fn prediction_line(report: &Report) -> String {
     text
 }
 
-/// What is said of the linearised model; of its number nothing if it is the one that was just said.
+/// The linearised model's prediction; without its number if that has just been printed.
 fn linearised(prediction: &Prediction, value: f64) -> String {
     match prediction.adapted == prediction.linear {
         true => " by the linearised model".to_owned(),

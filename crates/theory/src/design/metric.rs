@@ -94,7 +94,7 @@ impl QueryMetric {
         Self { roots, directions }
     }
 
-    /// `d_Q`: the dimension of `range(Q)`; 0 if no query moves at all.
+    /// `d_Q`: the dimension of `range(Q)`; 0 if no query depends on the weights.
     ///
     /// # Examples
     ///
@@ -122,7 +122,7 @@ impl QueryMetric {
         self.directions.columns()
     }
 
-    /// `v = Q^(1/2) u`, in coordinates of `range(Q)`.
+    /// A vector over the weights in whitened coordinates, `v = Q^(1/2) u` along `range(Q)`.
     ///
     /// # Errors
     ///
@@ -141,8 +141,8 @@ impl QueryMetric {
         self.whitening().multiply(vector)
     }
 
-    /// `u = Q^(−1/2) v`, the pseudoinverse of [`whiten`](Self::whiten): the shortest `u` with
-    /// these whitened coordinates.
+    /// The shortest vector over the weights with given whitened coordinates, `u = Q^(−1/2) v`: the
+    /// pseudoinverse of [`whiten`](Self::whiten).
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl QueryInformation {
         self.total
     }
 
-    /// The directions to update when there may be only so many: the top eigenspace of `ℐ_Q`.
+    /// The best directions to update within a budget: the top eigenspace of `ℐ_Q`.
     ///
     /// ```text
     /// R(Π̃) = tr(QΣ) − tr(Π̃ ℐ_Q),   smallest for the top eigenspace           (Thm. 8.2, Cor. E.23)
@@ -277,7 +277,7 @@ impl QueryInformation {
         Ok(Subspace { basis, captured, risk: (self.total - captured).max(0.0) })
     }
 
-    /// `R(Π̃)` of a subspace that was designed elsewhere, such as one for the average prompt.
+    /// The query risk of a subspace that was designed elsewhere, such as one for the average prompt.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use fewstep_core::checks::{check_positive, check_size};
 use fewstep_core::linear_algebra::dot;
 use fewstep_core::{Error, Rng};
 
-/// `Err(Error::OutOfRange)` for fewer probes than a standard error needs.
+/// Refuses fewer probes than a standard error needs.
 pub(super) fn check_probes(probes: usize) -> Result<(), Error> {
     if probes < 2 {
         return Err(Error::OutOfRange {
@@ -33,7 +33,7 @@ pub(super) fn signs(rng: &mut Rng, n: usize) -> Vec<f64> {
 /// # Errors
 ///
 /// [`Error::OutOfRange`] for fewer than two probes; [`Error::Empty`] and [`Error::NotFinite`]
-/// for what is no operator.
+/// for an invalid operator.
 ///
 /// # Examples
 ///
@@ -154,7 +154,7 @@ pub fn query_scores(
     couplings.iter().map(score).collect()
 }
 
-/// `K_full + σ²I`.
+/// The sum of the kernels plus the noise variance on the diagonal, `K_full + σ²I`.
 fn noisy_total<O: LinearOperator>(
     blocks: &[O],
     noise_variance: f64,

@@ -200,7 +200,7 @@ impl EvidenceSettings<'_> {
         }
     }
 
-    /// The fewest Lanczos steps whose error is below rounding, as far as they are allowed.
+    /// The fewest Lanczos steps whose error is below rounding, or the most that are allowed.
     fn steps(&self, n: usize, error: impl Fn(usize) -> f64) -> usize {
         let most = self.lanczos_steps.min(n);
         (1..most).find(|&steps| error(steps) <= f64::EPSILON).unwrap_or(most)

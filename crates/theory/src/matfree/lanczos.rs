@@ -155,9 +155,9 @@ pub(super) fn rounding(n: usize, scale: f64) -> f64 {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Eigenpair {
-    /// `θ ≈ λ`.
+    /// The approximate eigenvalue, `θ ≈ λ`.
     pub value: f64,
-    /// `v`, of length 1.
+    /// The eigenvector `v`, of length 1.
     pub vector: Vec<f64>,
     /// At least `‖Kv − θv‖`: the operator has an eigenvalue within this distance of `value`.
     pub bound: f64,
@@ -169,8 +169,8 @@ pub struct Eigenpair {
 /// Kv = θv + residual,   ‖residual‖ = |β_m s_m| ≤ bound,   |θ − λ| ≤ bound            (App. H)
 /// ```
 ///
-/// Starts from as many random vectors as there are eigenpairs wanted, so that an eigenvalue
-/// that occurs several times is found as often as asked for. Keeps one vector of `n` entries
+/// Starts from one random vector per eigenpair, so that an eigenvalue that occurs several times is
+/// found with its multiplicity. Keeps one vector of `n` entries
 /// per product; with `m` products the time is `O(n m²)` beside the products.
 ///
 /// # Errors
@@ -179,7 +179,7 @@ pub struct Eigenpair {
 /// `stopping.tolerance` times the largest eigenvalue; it carries the worst bound in that unit.
 /// [`Error::OutOfRange`] unless `1 ≤ count ≤ n` and `count ≤ stopping.iterations`;
 /// [`Error::NotPositiveSemidefinite`] for an operator that is seen to be indefinite;
-/// [`Error::Empty`] and [`Error::NotFinite`] for what is no operator.
+/// [`Error::Empty`] and [`Error::NotFinite`] for an invalid operator.
 ///
 /// # Examples
 ///
@@ -323,8 +323,8 @@ impl LargestEigenvalue {
 /// # Errors
 ///
 /// [`Error::OutOfRange`] for 0 steps or a failure probability that is not over 0 and under 1;
-/// [`Error::NotPositiveSemidefinite`], [`Error::Empty`] and [`Error::NotFinite`] for what is no
-/// kernel.
+/// [`Error::NotPositiveSemidefinite`], [`Error::Empty`] and [`Error::NotFinite`] for an operator
+/// that is not a kernel.
 ///
 /// # Examples
 ///

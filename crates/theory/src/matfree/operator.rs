@@ -104,8 +104,8 @@ impl DenseKernel {
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotFinite`] for what is no square
-    /// matrix of numbers, and [`Error::NotSymmetric`] if two opposite entries differ by more than
+    /// [`Error::Empty`], [`Error::SizeMismatch`] or [`Error::NotFinite`] unless it is a square
+    /// matrix of finite numbers, and [`Error::NotSymmetric`] if opposite entries differ by more than
     /// the rounding of a kernel that was summed in single precision.
     ///
     /// # Examples
@@ -165,7 +165,7 @@ impl FactorKernel {
     /// # Errors
     ///
     /// [`Error::Empty`] without examples, [`Error::SizeMismatch`] or [`Error::NotFinite`] for
-    /// rows that are no matrix.
+    /// rows that do not form a matrix.
     ///
     /// # Examples
     ///

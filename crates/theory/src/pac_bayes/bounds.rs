@@ -175,12 +175,12 @@ impl PacBayes {
         self.certificate(self.rate_temperature(cost), confidence)
     }
 
-    /// `β = 2 √(cost/(n v̄))`.
+    /// The inverse temperature of the rate form, `β = 2 √(cost/(n v̄))`.
     fn rate_temperature(&self, cost: f64) -> f64 {
         2.0 * (cost / (self.examples as f64 * self.largest_variance())).sqrt()
     }
 
-    /// `√(v̄ cost/n)`.
+    /// The slack of the rate form, `√(v̄ cost/n)`.
     fn rate(&self, cost: f64) -> f64 {
         (self.largest_variance() * cost / self.examples as f64).sqrt()
     }
@@ -191,14 +191,14 @@ impl PacBayes {
     /// 𝓛(T | K) ≤ ℓ_T(r) + √(v̄ {log |𝒯| + log(1/δ)}/n)   for all T ∈ 𝒯 at once       (Thm. 7.2)
     /// ```
     ///
-    /// `T_MAP` is the usual choice. With a prior of its own, `log{1/π₀(T)}` takes the place of
+    /// `T_MAP` is the most common choice. With a prior of its own, `log{1/π₀(T)}` takes the place of
     /// `log |𝒯|`. `evidence` is `ℓ_T(r)` of the chosen horizon, in Sec. 7's scale and with the
     /// family's noise variance.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for a horizon that is no candidate or a confidence that is not
-    /// strictly between 0 and 1; [`Error::NotFinite`] for evidence that is no number.
+    /// [`Error::OutOfRange`] for a horizon that is not a candidate or a confidence that is not
+    /// strictly between 0 and 1; [`Error::NotFinite`] for evidence that is NaN or infinite.
     ///
     /// # Examples
     ///
@@ -262,7 +262,7 @@ impl PacBayes {
         Ok(Bound { bound: evidence + slack, slack, confidence, inverse_temperature })
     }
 
-    /// `log{1/π₀(T)} + log(1/δ)`.
+    /// The cost of a horizon and a confidence, `log{1/π₀(T)} + log(1/δ)`.
     fn cost(&self, horizon: u32, evidence: f64, confidence: f64) -> Result<f64, Error> {
         let position = self.position(horizon)?;
         check_finite("evidence", &[evidence])?;
@@ -422,7 +422,7 @@ impl PacBayes {
     ///
     /// # Errors
     ///
-    /// As [`PacBayes::gap_from_evidence`], and [`Error::OutOfRange`] for a comparator that is no
+    /// As [`PacBayes::gap_from_evidence`], and [`Error::OutOfRange`] for a comparator that is not a
     /// candidate or a confidence that is not strictly between 0 and 1.
     ///
     /// # Examples

@@ -71,6 +71,7 @@ impl Certificate {
         Ok(Self { prior, log_moments, inverse_temperature, examples, confidence, cost })
     }
 
+    /// What is added to the average evidence under a distribution over the candidates:
     /// `{KL(ν‖π₀) + log(1/δ) + E_ν[ψ_T]}/(βn)` for weights `ν`, which are divided by their sum.
     ///
     /// # Errors
@@ -94,7 +95,7 @@ impl Certificate {
             / (self.inverse_temperature * self.examples as f64))
     }
 
-    /// `E_ν[ℓ_T(r)]` plus the slack: the average population risk is at most this.
+    /// The bound on the average population risk: the average evidence `E_ν[ℓ_T(r)]` plus the slack.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use fewstep_core::{Decision, Error, StepSize, best_horizon};
 ///
 /// Thm. 7.2, with the decision's fitted signal and noise in place of the unknown covariance and the
 /// noise variance set to `‖r‖²/n`. `residuals` are those that the decision was made for, and
-/// `confidence` is `1 − δ`. It is none where every residual is 0, for there is no evidence then.
+/// `confidence` is `1 − δ`. `None` if every residual is 0, as there is no evidence then.
 ///
 /// # Errors
 ///

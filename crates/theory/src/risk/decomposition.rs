@@ -23,9 +23,9 @@ pub struct Decomposition {
     pub gap: Estimate,
     /// Mean squared error of the Bayes predictor.
     pub posterior_variance: Estimate,
-    /// `2 (M − M_Bayes)(M_Bayes − Y)`: 0 in expectation. On these tasks
-    /// `risk = gap + posterior_variance + cross` exactly, so many standard errors away from 0
-    /// it says that the Bayes predictions are not what they are said to be.
+    /// Mean of `2 (M − M_Bayes)(M_Bayes − Y)`, 0 in expectation. On these tasks
+    /// `risk = gap + posterior_variance + cross` exactly; several standard errors away from 0 it
+    /// shows that the Bayes predictions are wrong.
     pub cross: Estimate,
 }
 
@@ -40,7 +40,7 @@ pub struct Decomposition {
 /// # Errors
 ///
 /// [`Error::SizeMismatch`] unless there is one prediction, one Bayes prediction and one target
-/// per task, [`Error::NotFinite`] for entries that are no numbers, and [`Error::OutOfRange`]
+/// per task, [`Error::NotFinite`] for NaN or infinite entries, and [`Error::OutOfRange`]
 /// for fewer than two tasks, which have no standard error.
 ///
 /// # Examples

@@ -11,12 +11,12 @@ use fewstep_core::{Error, Spectrum};
 /// E‖aKr − f_Bayes‖² = m (τ² + σ²) (a − s)²,    s = τ²/(τ² + σ²) = 1/(1 + λ★)      (Prop. E.6)
 /// ```
 ///
-/// With all eigenvalues equal, "how far" is a single number `a`, and its best value moves with
+/// With all eigenvalues equal, "how far" is a single number `a`, and its best value depends on
 /// the signal-to-noise ratio.
 ///
 /// # Errors
 ///
-/// [`Error::NotFinite`] for a shrinkage that is no number.
+/// [`Error::NotFinite`] for a shrinkage that is NaN or infinite.
 ///
 /// # Examples
 ///

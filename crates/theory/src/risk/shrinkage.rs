@@ -15,7 +15,7 @@ use fewstep_core::checks::{check_not_negative, check_positive, check_vector};
 /// # Errors
 ///
 /// [`Error::Empty`] without modes, [`Error::SizeMismatch`] unless there is one shrinkage per
-/// mode, [`Error::NotFinite`] for a shrinkage that is no number, and [`Error::OutOfRange`] for
+/// mode, [`Error::NotFinite`] for NaN or infinite shrinkages, and [`Error::OutOfRange`] for
 /// a signal variance under 0 or a noise variance that is not over 0.
 ///
 /// # Examples

@@ -21,7 +21,7 @@ use crate::spectrum::{Spectrum, StepSize};
 use crate::vectors::dot;
 use counting::Counting;
 use intervals::averaged;
-use paths::Paths;
+use paths::{Paths, Steps};
 use serde::{Deserialize, Serialize};
 
 /// How the squared errors on held-out examples are averaged to one risk.
@@ -192,7 +192,7 @@ impl LeaveOneOut {
             return Err(Error::Empty { quantity: "candidate horizons" });
         }
         let Paths { predictions, corrections } =
-            Paths::of(kernel, residuals, step, candidates, coupling)?;
+            Paths::of(Steps { kernel, residuals, step, candidates, coupling })?;
         // One row per example there; the transpose is what readers want.
         let errors = Matrix::from_fn(candidates.len(), n, |candidate, example| {
             residuals[example] - predictions[example][candidate]

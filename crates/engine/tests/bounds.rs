@@ -1,39 +1,17 @@
 //! Short files can ask for much: what they get is bounded, and bounded by little.
 
-#![allow(unsafe_code, reason = "counting what is allocated takes an allocator")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
+#[path = "support/allocations.rs"]
+mod allocations;
+
+use allocations::{MOST, NOW};
 use fewstep_engine::{
     Config, Error, Example, Label, PromptSettings, Prompts, Query, Task, Tokenizer,
 };
 use serde_json::{Value, json};
-use std::alloc::{GlobalAlloc, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged; only counters are added.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: std::alloc::Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What a call returns, and the most bytes that it held.
 fn measured<T>(call: impl FnOnce() -> T) -> (T, usize) {

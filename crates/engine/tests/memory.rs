@@ -1,42 +1,19 @@
 //! The memory that observing takes is planned before it is taken.
 
-#![allow(unsafe_code, reason = "counting what is allocated takes an allocator")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
+#[path = "support/allocations.rs"]
+mod allocations;
 mod support;
 
+use allocations::{MOST, NOW};
 use fewstep_core::Rng;
 use fewstep_engine::{
     BlockId, BlockKind, Config, Family, FirstFactor, KernelForm, Labels, Llama, Lora, Network,
     Order, Real, Rotary, Scaling, TokenTask, Variant, memory_plan, observe, release_buffers,
 };
-use std::alloc::{GlobalAlloc, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use support::{blocks, kinds, random_parameters};
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged; only counters are added.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: std::alloc::Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Prompts that each leave one example of five tokens out, and the query's; in tree order those
 /// that differ in the highest bit come first.

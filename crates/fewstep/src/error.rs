@@ -86,10 +86,7 @@ pub enum Error {
 
     // Settings.
     /// A field concerns low-rank updates, but no low-rank block is a candidate.
-    #[error(
-        "{field} concerns low-rank updates, but no low-rank block is a candidate: choose blocks \
-         with lora-value or lora-query, or omit it"
-    )]
+    #[error("{}", no_low_rank_blocks(field.name()))]
     NoLowRankBlocks {
         /// The field; every interface has its own spelling for it.
         field: Field,
@@ -220,6 +217,14 @@ pub enum Error {
     Core(#[from] fewstep_core::Error),
 }
 
+/// What is wrong with a setting of low-rank updates, by the name that a door gives it.
+fn no_low_rank_blocks(name: &str) -> String {
+    format!(
+        "{name} concerns low-rank updates, but no low-rank block is a candidate: choose blocks \
+         with lora-value or lora-query, or omit it"
+    )
+}
+
 impl Error {
     /// The field of a policy, or of the settings beside it, that is wrong, if one is.
     #[must_use]
@@ -245,9 +250,7 @@ impl Error {
     pub fn with_flags(&self) -> String {
         match self {
             Self::Core(error) => error.with_flags(),
-            Self::NoLowRankBlocks { field } => {
-                self.to_string().replacen(field.name(), &field.flag(), 1)
-            }
+            Self::NoLowRankBlocks { field } => no_low_rank_blocks(&field.flag()),
             other => other.to_string(),
         }
     }

@@ -200,7 +200,7 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec![&good, "--budget", "3"], "--budget is 3; it must be left out"),
         (vec![&good, "--select", "trace-top", "--budget", "0"], "from 1 to 3"),
         (vec![&good, "--policy", "best"], "default, paper"),
-        (vec![&good, "--policy", &good], "of the policy: unknown field `id`"),
+        (vec![&good, "--policy", &good], "of the policy: unknown field"),
         (vec![&good, "--coverage", "1"], "over 0 and under 1"),
         (vec![&good, "--select", "best"], "all, query-aware"),
         (vec![&good, "--horizon", "soon"], "a number of steps, evidence"),

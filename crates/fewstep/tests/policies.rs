@@ -11,7 +11,7 @@ use fewstep_core::{Dynamics, HorizonName, SelectionName};
 use serde_json::Value;
 use support::{printed, records, root, run, said};
 
-const TASKS: &str = "examples/digits.jsonl";
+const TASKS: &str = "examples/noisy.jsonl";
 
 /// The lines that a command prints for the examples.
 fn lines(command: &str, flags: &str) -> Vec<String> {

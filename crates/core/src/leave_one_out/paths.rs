@@ -12,6 +12,17 @@ use crate::vectors::dot;
 /// Up to this number of steps per example, steps take fewer operations than eigendecompositions.
 const STEPS_PER_EXAMPLE: u64 = 10;
 
+/// What steps are taken on.
+#[derive(Clone, Copy)]
+pub(super) struct Steps<'a> {
+    pub(super) kernel: &'a Matrix,
+    pub(super) residuals: &'a [f64],
+    pub(super) step: StepSize,
+    pub(super) candidates: &'a [u32],
+    /// To the query, if there is one.
+    pub(super) coupling: Option<&'a [f64]>,
+}
+
 /// What steps on all examples but one predict: one row per example, one column per candidate.
 pub(super) struct Paths {
     /// For the example itself.
@@ -22,30 +33,20 @@ pub(super) struct Paths {
 
 impl Paths {
     /// By whichever method takes fewer operations.
-    pub(super) fn of(
-        kernel: &Matrix,
-        residuals: &[f64],
-        step: StepSize,
-        candidates: &[u32],
-        coupling: Option<&[f64]>,
-    ) -> Result<Self, Error> {
+    pub(super) fn of(steps: Steps<'_>) -> Result<Self, Error> {
+        let Steps { residuals, candidates, .. } = steps;
         let longest = candidates.iter().copied().max().unwrap_or(0);
         if u64::from(longest) <= STEPS_PER_EXAMPLE * residuals.len() as u64 {
-            Ok(by_steps(kernel, residuals, step, candidates, coupling))
+            Ok(by_steps(steps))
         } else {
-            by_modes(kernel, residuals, step, candidates, coupling)
+            by_modes(steps)
         }
     }
 }
 
 /// By taking the steps: `n²` operations each for every example.
-fn by_steps(
-    kernel: &Matrix,
-    residuals: &[f64],
-    step: StepSize,
-    candidates: &[u32],
-    coupling: Option<&[f64]>,
-) -> Paths {
+fn by_steps(steps: Steps<'_>) -> Paths {
+    let Steps { kernel, residuals, step, candidates, coupling } = steps;
     let n = residuals.len();
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by_key(|&candidate| candidates[candidate]);
@@ -84,16 +85,11 @@ fn by_steps(
 }
 
 /// By eigendecompositions: about `10n³` operations for every example, however many the steps.
-fn by_modes(
-    kernel: &Matrix,
-    residuals: &[f64],
-    step: StepSize,
-    candidates: &[u32],
-    coupling: Option<&[f64]>,
-) -> Result<Paths, Error> {
+fn by_modes(steps: Steps<'_>) -> Result<Paths, Error> {
+    let Steps { kernel, residuals, coupling, .. } = steps;
     let mut paths = Paths { predictions: Vec::new(), corrections: Vec::new() };
     for example in 0..residuals.len() {
-        let others = Others::without(example, kernel, residuals, step, candidates)?;
+        let others = Others::without(example, steps)?;
         paths.predictions.push(others.predict(&without(example, kernel.row(example))));
         if let Some(coupling) = coupling {
             paths.corrections.push(others.predict(&without(example, coupling)));
@@ -111,13 +107,8 @@ struct Others {
 }
 
 impl Others {
-    fn without(
-        example: usize,
-        kernel: &Matrix,
-        residuals: &[f64],
-        step: StepSize,
-        candidates: &[u32],
-    ) -> Result<Self, Error> {
+    fn without(example: usize, steps: Steps<'_>) -> Result<Self, Error> {
+        let Steps { kernel, residuals, step, candidates, .. } = steps;
         let kept: Vec<usize> = (0..residuals.len()).filter(|&other| other != example).collect();
         if kept.is_empty() {
             return Ok(Self { spectrum: None, learned: vec![Vec::new(); candidates.len()] });

@@ -20,7 +20,7 @@ pub enum Error {
     // Pretraining.
     /// A directory holds a model, or a run that makes one, already.
     #[error(
-        "{} holds a model or a run that makes one already; add --resume to go on with it, or name \
+        "{} holds a model or a run that makes one already; add --resume to continue it, or name \
          another directory",
         directory.display()
     )]
@@ -28,7 +28,7 @@ pub enum Error {
         /// The directory.
         directory: PathBuf,
     },
-    /// A run is to go on by another recipe than it began with.
+    /// A run is to be continued by another recipe than it began with.
     #[error(
         "{} is another recipe than this one; give the same numbers as in that file, or name \
          another directory",
@@ -76,7 +76,7 @@ pub enum Error {
     Disagree {
         /// The row.
         work: String,
-        /// The way in PyTorch.
+        /// The variant in PyTorch.
         variant: &'static str,
         /// What differs.
         quantity: &'static str,
@@ -91,12 +91,12 @@ pub enum Error {
 
     // Experiments.
     /// A share of the tasks cannot be read.
-    #[error("the shard {found:?} is none; write I/N with I from 1 to N, such as 2/4")]
+    #[error("invalid shard {found:?}: expected I/N with I from 1 to N, for example 2/4")]
     BadShard {
         /// What was given.
         found: String,
     },
-    /// Prompts cannot be asked about so many queries.
+    /// Prompts cannot be asked about this number of queries.
     #[error(
         "{found} queries per prompt are asked for; there {}", match most {
             1 => "can be 1 here: only rules are compared on more".to_owned(),
@@ -191,7 +191,7 @@ pub enum Error {
         /// All families.
         allowed: String,
     },
-    /// A table of sentences is none.
+    /// A table of sentences cannot be read.
     #[error("{}: line {line}: {problem}", file.display())]
     BadTable {
         /// The file.
@@ -215,7 +215,7 @@ pub enum Error {
     },
 
     // Below.
-    /// A file, a session or a thread pool was refused.
+    /// A file, a policy or a thread pool was refused.
     #[error(transparent)]
     Fewstep(#[from] fewstep::Error),
     /// The model or the task's text was refused.

@@ -1,7 +1,7 @@
 //! How the built-in model is made: a recipe, and a run that follows it.
 //!
 //! In: a [`Recipe`] and a directory. Out: in that directory the model, what it was made by and how
-//! its loss fell. A run can be stopped at any step and gone on with; the same recipe gives the
+//! its loss fell. A run can be stopped at any step and continued; the same recipe gives the
 //! same model, bit for bit, on the same type of machine.
 
 use crate::digit_maps::Prior;
@@ -209,7 +209,7 @@ impl Workshop {
 
     /// Takes the steps that are left, and writes the model after the last one.
     ///
-    /// `after` hears of every step and may end the run, which can then be gone on with. Returns
+    /// `after` hears of every step and may end the run, which can then be continued. Returns
     /// whether the model is finished.
     ///
     /// # Errors

@@ -270,13 +270,13 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     for part in [
         "Rules, developed",
         "10 rules",
-        "4 whole decisions",
-        "The usual decision (MLPs by depth)",
-        "When the usual decision hurts",
+        "4 whole policies",
+        "The default policy (MLPs by depth)",
+        "When the default policy hurts",
         "Abstention",
         "swap",
         "average by leave-one-out, as by default",
-        "decision: MLPs by depth",
+        "policy: MLPs by depth",
     ] {
         assert!(
             text.contains(part) || read(&first, "report.md").contains(part),
@@ -284,7 +284,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
         );
     }
     let judged = read(&test, "report.md");
-    assert!(judged.contains("Rules, judged") && judged.contains("4 whole decisions"));
+    assert!(judged.contains("Rules, judged") && judged.contains("4 whole policies"));
     assert!(
         read(&test.join("figures"), "rules-gains.svg")
             .contains("the best fixed T in hindsight")
@@ -323,8 +323,8 @@ fn prompts_are_asked_about_several_queries() {
         let mut trace = more["trace"].clone();
         let further = trace.as_object_mut().unwrap().remove("further").unwrap();
         assert_eq!(further.as_array().unwrap().len(), 2);
-        for way in trace["ways"].as_array_mut().unwrap() {
-            let further = way.as_object_mut().unwrap().remove("further").unwrap();
+        for outcome in trace["ways"].as_array_mut().unwrap() {
+            let further = outcome.as_object_mut().unwrap().remove("further").unwrap();
             assert!(further[1]["prediction"].is_f64());
         }
         assert_eq!((trace, &more["target"]), (alone["trace"].clone(), &alone["target"]));
@@ -333,7 +333,7 @@ fn prompts_are_asked_about_several_queries() {
     assert!(report.contains("asked about 3 queries") && report.contains("range of the labels"));
     assert!(report.contains("| swap | 2 |"), "{report}");
     assert!(!read(&one, "report.md").contains("asked about"));
-    // A directory with one query per prompt is not gone on with.
+    // A directory with one query per prompt is not continued with three.
     let resumed = reproduce(&one, &[&flags[..], &["--queries", "3", "--resume"]].concat());
     assert_eq!(resumed.status.code(), Some(2));
     let text = said(&resumed);
@@ -353,7 +353,7 @@ fn what_cannot_run_is_refused_at_once() {
     };
     refused(&["digit-shift", "--tasks", "0"], "0 is not in 1..");
     refused(&["digit-shift", "--seeds", "0"], "0 is not in 1..");
-    refused(&["digit-shift", "--shard", "3/2"], "write I/N with I from 1 to N");
+    refused(&["digit-shift", "--shard", "3/2"], "expected I/N with I from 1 to N");
     refused(&["digit-shift", "--step-scale", "1"], "over 0 and under 1");
     refused(&["digit-shift", "--blocks", "value@9..10"], "");
     refused(&["digit-shift", "--model", "no such/model/here"], "no such/model/here");
@@ -361,6 +361,7 @@ fn what_cannot_run_is_refused_at_once() {
     refused(&["rules", "--kinds", "swap,sentiment"], "--data");
     refused(&["rules", "--queries", "0"], "0 is not in 1..=10");
     refused(&["rules", "--queries", "11"], "11 is not in 1..=10");
+    refused(&["rules", "--longest", "10000"], "10000 is not in 1..=9999");
     refused(&["digit-shift", "--queries", "2"], "unexpected argument '--queries'");
     refused(&["all", "--queries", "2"], "unexpected argument '--queries'");
     let few = ["rules", "--kinds", "sentiment", "--queries", "7", "--data", &sentences()];

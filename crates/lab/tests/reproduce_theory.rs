@@ -12,7 +12,7 @@ fn section(seed: u64, draws: usize) -> Section {
     theory(&settings, |_| {}).unwrap()
 }
 
-fn usual() -> &'static Section {
+fn measured() -> &'static Section {
     static SECTION: OnceLock<Section> = OnceLock::new();
     SECTION.get_or_init(|| section(7, 4000))
 }
@@ -21,18 +21,18 @@ fn usual() -> &'static Section {
 #[test]
 fn statements_hold_but_for_those_that_are_known_not_to() {
     let failing = ["Cor. E.14 as stated", "proportional to its Query-Aware score"];
-    for claim in &usual().claims {
+    for claim in &measured().claims {
         let known = failing.iter().any(|text| claim.statement.contains(text));
         let expected = if known { Verdict::NotHeld } else { Verdict::Held };
         assert_eq!(claim.verdict, expected, "{}: {}", claim.statement, claim.measured);
     }
-    assert!(usual().claims.len() > 30);
+    assert!(measured().claims.len() > 30);
 }
 
 /// The distances are those of standard normal numbers: not too large, and not too small.
 #[test]
 fn distances_are_of_the_size_of_chance() {
-    let distances: Vec<f64> = usual().tables[0]
+    let distances: Vec<f64> = measured().tables[0]
         .rows
         .iter()
         .map(|row| row[4].replace('−', "-").parse().unwrap())
@@ -47,7 +47,7 @@ fn distances_are_of_the_size_of_chance() {
 #[test]
 fn six_figures_are_drawn_and_described() {
     let mut names: Vec<&str> =
-        usual().figures.iter().map(|figure| figure.name.as_str()).collect();
+        measured().figures.iter().map(|figure| figure.name.as_str()).collect();
     names.sort_unstable();
     let expected = [
         "bayes-gap",
@@ -58,7 +58,7 @@ fn six_figures_are_drawn_and_described() {
         "random-matrix-risk",
     ];
     assert_eq!(names, expected);
-    for figure in &usual().figures {
+    for figure in &measured().figures {
         let svg = roxmltree::Document::parse(&figure.svg).unwrap();
         assert!(svg.descendants().filter(|node| node.is_element()).count() > 20);
         assert!(figure.alternative.len() > 40 && figure.caption.len() > 40);
@@ -67,7 +67,7 @@ fn six_figures_are_drawn_and_described() {
 
 #[test]
 fn tables_are_complete() {
-    for table in &usual().tables {
+    for table in &measured().tables {
         assert!(table.rows.len() >= 10);
         for row in &table.rows {
             assert_eq!(row.len(), table.header.len());

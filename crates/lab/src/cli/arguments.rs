@@ -19,7 +19,7 @@ done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
 const PRETRAIN_EXAMPLES: &str = "\
 Examples:
   fewstep-lab pretrain --out again                  # the built-in model, in about half an hour
-  fewstep-lab pretrain --out again --resume         # goes on after an interrupt
+  fewstep-lab pretrain --out again --resume         # continues after an interrupt
   fewstep-lab pretrain --out small --layers 2 --heads 4 --width 32 --steps 500 --batch 16
   fewstep predict examples/digits.jsonl --model again";
 
@@ -28,7 +28,7 @@ Works:
   observe     observe and decide, distilgpt2's shape, prompts of 40 tokens
   steps       … and eight steps, examples in the order of the task
   steps-tree  … and eight steps, examples in tree order
-  linear      … and the linear form of the steps, against steps in PyTorch
+  linear      … and eight steps of the linearised model, against steps in PyTorch
   smollm2     SmolLM2, prompts of 250 tokens, the last four layers, eight steps, tree order
   many        64 examples of 20 tokens, eight steps, tree order
   further     100 further queries on one prompt
@@ -68,10 +68,10 @@ pub(super) enum Command {
 /// The defaults are those of [`Recipe::default`].
 #[derive(Debug, Args)]
 pub(super) struct Pretrain {
-    /// The directory for the model, its card and what is needed to go on
+    /// The directory for the model, its card and what is needed to continue
     #[arg(long, value_name = "DIR", default_value = "pretrained")]
     pub(super) out: PathBuf,
-    /// Go on with the run in DIR; if its model is finished, measure it again
+    /// Continue the run in DIR; if its model is finished, measure it again
     #[arg(long)]
     pub(super) resume: bool,
     /// How many tasks it is adapted to when it is measured

@@ -69,8 +69,8 @@ fn cache() -> Result<PathBuf, Error> {
 /// Where the report goes; tiny shapes are not worth a place of their own.
 fn out(arguments: &Bench, machine: &Machine) -> Option<PathBuf> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let usual = || format!("bench/runs/{}-{}", day(seconds), machine.slug()).into();
-    arguments.out.clone().or_else(|| (!arguments.quick).then(usual))
+    let default = || format!("bench/runs/{}-{}", day(seconds), machine.slug()).into();
+    arguments.out.clone().or_else(|| (!arguments.quick).then(default))
 }
 
 /// Each file appears when it is complete.

@@ -18,7 +18,7 @@ const EXAMPLES: [usize; 3] = [3, 10, 32];
 const STANDING_SEED: u64 = 99;
 const ADAPTATION_SEED: u64 = 2024;
 
-/// Trains, or goes on, and then measures.
+/// Trains, or continues, and then measures.
 pub(super) fn pretrain(arguments: &Pretrain) -> Result<End, Error> {
     let threads = arguments.threads.unwrap_or_else(processors);
     let mut workshop = Workshop::open(&arguments.out, &arguments.recipe(), arguments.resume)?;
@@ -39,8 +39,8 @@ pub(super) fn pretrain(arguments: &Pretrain) -> Result<End, Error> {
     if !finished {
         let taken = workshop.losses().len();
         LAB.note(format!(
-            "stopped after {taken} of {steps} steps, which are saved in {directory}; to go on: {}",
-            how_to_go_on(arguments.resume)
+            "stopped after {taken} of {steps} steps, which are saved in {directory}; to continue: {}",
+            how_to_continue(arguments.resume)
         ));
         return Ok(End::Interrupted);
     }
@@ -83,7 +83,7 @@ pub(super) fn pretrain(arguments: &Pretrain) -> Result<End, Error> {
 }
 
 /// What to type after an interrupt.
-fn how_to_go_on(resumed: bool) -> String {
+fn how_to_continue(resumed: bool) -> String {
     let mut words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     if !resumed {
         words.push("--resume".to_owned());

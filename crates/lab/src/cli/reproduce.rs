@@ -113,7 +113,7 @@ impl Run<'_> {
         progress.bar.finish();
         if !finished? {
             LAB.note(format!(
-                "interrupted; what is measured is in {}; to go on: {}",
+                "interrupted; what is measured is in {}; to continue: {}",
                 out.display(),
                 again(self.tasks.resume)
             ));

@@ -49,7 +49,7 @@ impl<'a> Chosen<'a> {
         Self { records: records.into_iter().filter(known).collect(), dynamics }
     }
 
-    /// Steps in the model where some record holds them, and the linear picture otherwise.
+    /// Steps in the model where some record holds them, and the linearised model otherwise.
     pub(crate) fn preferred(records: &'a [Record]) -> Self {
         let steps = Self::new(records, Dynamics::Steps);
         if steps.is_empty() { Self::new(records, Dynamics::Linear) } else { steps }

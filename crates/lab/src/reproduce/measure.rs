@@ -180,8 +180,8 @@ impl Bench {
         Ok(Both { steps, linear: base + correction })
     }
 
-    /// All that rules may look at, steps with all candidate blocks, and where whole policies lead. Further queries on the same
-    /// examples are predicted under the same updates.
+    /// All that rules may look at, steps with all candidate blocks, and where whole policies lead.
+    /// Further queries on the same examples are predicted under the same updates.
     ///
     /// # Errors
     ///

@@ -107,7 +107,7 @@ impl<'a> Sample<'a> {
         Self { records: records.into_iter().filter_map(with_path).collect(), dynamics }
     }
 
-    /// Steps in the model where some record holds them, and the linear picture otherwise.
+    /// Steps in the model where some record holds them, and the linearised model otherwise.
     pub(crate) fn preferred(records: &'a [Record]) -> Self {
         let steps = Self::new(records, Dynamics::Steps);
         if steps.is_empty() { Self::new(records, Dynamics::Linear) } else { steps }

@@ -106,8 +106,9 @@ impl Request {
             1 => experiment.to_string(),
             _ => format!("{experiment}-seed-{seed}"),
         };
-        let usual = if self.tour { experiment.tour_tasks() } else { experiment.paper_tasks() };
-        let tasks = self.tasks.unwrap_or(usual);
+        let default =
+            if self.tour { experiment.tour_tasks() } else { experiment.paper_tasks() };
+        let tasks = self.tasks.unwrap_or(default);
         Part { name, experiment, family: None, role: Role::Main, tasks, seed, choices }
     }
 }

@@ -1,9 +1,10 @@
 //! Whole policies: which blocks, how far, and how an update is carried out.
 //!
 //! In: a model. Out: [`Policy`]s under the names they have in tables, and the
-//! [outcome](PolicyOutcome) of each of them for a task. Rules about the number of steps are compared on stored paths; which blocks are updated
-//! changes the path itself, so that policies are followed one by one. What was seen of the chosen
-//! block is kept, so that error bars and gates can be judged afterwards without the model.
+//! [outcome](PolicyOutcome) of each of them for a task. Rules about the number of steps are
+//! compared on stored paths; which blocks are updated changes the path itself, so that policies are
+//! followed one by one. What was seen of the chosen block is kept, so that error bars and gates can
+//! be judged afterwards without the model.
 
 use super::record::{SeenBlock, single};
 use crate::error::Error;

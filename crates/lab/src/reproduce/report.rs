@@ -285,7 +285,7 @@ fn described(part: &Part, found: usize) -> String {
         words.push("leave-one-out prompts in tree order".to_owned());
     }
     if let Some(tokens) = choices.max_tokens_per_example {
-        words.push(format!("inputs cut to {tokens} tokens"));
+        words.push(format!("inputs truncated to {tokens} tokens"));
     }
     if choices.linear_only {
         words.push("linear dynamics alone".to_owned());

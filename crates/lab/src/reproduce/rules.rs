@@ -106,8 +106,8 @@ fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Err
     };
     let mut text = format!(
         "{} rules, {what}. A rule sees kernels, residuals and couplings of a prompt, never an \
-         answer. Shares are of what the best number of steps for each single task would gain over \
-         no adaptation.",
+         answer. Shares are of the per-query oracle's gain over no adaptation: the oracle takes the \
+         number of steps that is best for each single query.",
         rules.len()
     );
     if policies > 0 {
@@ -126,8 +126,8 @@ fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Err
     text += " Nobody who sees a prompt alone knows what is best for one query of it, or for all of \
              them; what there is to gain by more answers on the same prompt is shown by the number of \
              steps that is best for the other half of its queries.";
-    text += " Predictions by linear dynamics are clamped to the range of the labels, which no prediction \
-             of a model leaves.";
+    text += " Predictions by linear dynamics are clamped to the range of the labels, which no \
+             prediction of a model leaves.";
     let title = title.to_owned();
     Ok(Section { title, text: vec![text], tables, figures, ..Section::default() })
 }

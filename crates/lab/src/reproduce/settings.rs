@@ -1,6 +1,6 @@
 //! What is run, and on what: enough to make every number again.
 //!
-//! [`Settings`] are written beside the results. Runs go on, and results are put together, only
+//! [`Settings`] are written beside the results. Runs are continued, and results put together, only
 //! where they agree.
 
 use super::families::Family;
@@ -377,12 +377,12 @@ mod tests {
     /// Settings that were written before prompts had further queries are those with one.
     #[test]
     fn settings_of_earlier_runs_asked_one_query() {
-        let usual = Choices::default();
-        let mut json = serde_json::to_value(&usual).unwrap();
+        let default = Choices::default();
+        let mut json = serde_json::to_value(&default).unwrap();
         assert_eq!(json["queries"], 1);
         json.as_object_mut().unwrap().remove("queries");
-        assert_eq!(serde_json::from_value::<Choices>(json).unwrap(), usual);
-        let with = |queries| Choices { queries, ..usual.clone() };
+        assert_eq!(serde_json::from_value::<Choices>(json).unwrap(), default);
+        let with = |queries| Choices { queries, ..default.clone() };
         for queries in [1, MOST_QUERIES] {
             assert_eq!(with(queries).check_queries(MOST_QUERIES), Ok(()));
         }

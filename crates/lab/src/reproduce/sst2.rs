@@ -78,7 +78,7 @@ impl Sentences {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let before = &bytes[..error.valid_up_to()];
             let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-            bad(line, "it is no UTF-8; save the file as UTF-8")
+            bad(line, "invalid UTF-8; save the file as UTF-8")
         })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().enumerate();

@@ -64,7 +64,7 @@ impl Store {
     pub fn check(directory: &Path, resume: bool) -> Result<(), Error> {
         make_directory(directory)?;
         if !resume && directory.join(SETTINGS).exists() {
-            let remedy = "add --resume to go on with them, or name another directory";
+            let remedy = "add --resume to continue, or name another directory";
             return Err(Error::ResultsInUse { directory: directory.to_path_buf(), remedy });
         }
         let probe = directory.join(PROBE);

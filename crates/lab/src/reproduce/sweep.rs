@@ -36,22 +36,22 @@ pub(crate) fn parts(
     };
     // Steps with every choice of blocks, for every choice here, would take hours.
     let linear_only = main.choices.linear_only || experiment == Experiment::Heads;
-    let usual = Choices { linear_only, ..main.choices.clone() };
-    let others = others(experiment, &usual).into_iter().map(part);
+    let given = Choices { linear_only, ..main.choices.clone() };
+    let others = others(experiment, &given).into_iter().map(part);
     others.filter(|part| possible(part, model)).collect()
 }
 
 /// One choice taken otherwise: its name, what it is, and all choices.
 fn others(
     experiment: Experiment,
-    usual: &Choices,
+    given: &Choices,
 ) -> Vec<(&'static str, &'static str, Choices)> {
     let with = |change: &dyn Fn(&mut Choices)| {
-        let mut choices = usual.clone();
+        let mut choices = given.clone();
         change(&mut choices);
         choices
     };
-    let mut all = vec![("as-given", "as given", usual.clone())];
+    let mut all = vec![("as-given", "as given", given.clone())];
     for (value, separator) in [("space", " "), ("comma", ", "), ("blank line", "\n\n")] {
         all.push(("separator", value, with(&|c| c.separator = separator.to_owned())));
     }
@@ -177,9 +177,9 @@ fn changes(rows: &[(String, Vec<Effect>)]) -> Vec<String> {
          interval has it and p is under 0.05."
             .to_owned(),
     ];
-    let Some((_, usual)) = rows.first() else { return text };
+    let Some((_, given)) = rows.first() else { return text };
     let mut quiet = true;
-    for (index, (effect, base)) in usual.iter().enumerate() {
+    for (index, (effect, base)) in given.iter().enumerate() {
         let Some(base) = base else { continue };
         let mut lists: [Vec<&str>; 3] = Default::default();
         for (name, effects) in &rows[1..] {
@@ -247,10 +247,10 @@ mod tests {
         // All but the first differ from it in one field.
         let json = |part: &Part| serde_json::to_value(&part.choices).unwrap();
         for part in &parts[1..] {
-            let (usual, other) = (json(&parts[0]), json(part));
-            let changed = usual.as_object().unwrap().iter();
+            let (given, other) = (json(&parts[0]), json(part));
+            let changed = given.as_object().unwrap().iter();
             let changed = changed.filter(|(key, value)| other[key.as_str()] != **value).count();
-            // The usual scale is the pilot's, and no token is put before prompts here.
+            // The scale as given is the pilot's, and no token is put before prompts here.
             assert!(changed <= 1, "{}", part.name);
         }
     }

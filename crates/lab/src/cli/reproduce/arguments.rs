@@ -8,6 +8,7 @@ use crate::reproduce::{
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use fewstep::cli::{BosChoice, fraction, positive};
 use fewstep::{BUILTIN, Dynamics};
+use fewstep_core::MOST_HORIZONS;
 use fewstep_engine::Order;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ pub(in crate::cli) const EXAMPLES: &str = "\
 Examples:
   fewstep-lab reproduce digit-shift --tasks 200
   fewstep-lab reproduce all --out reproduced                       # can be interrupted …
-  fewstep-lab reproduce all --out reproduced --resume              # … and gone on with
+  fewstep-lab reproduce all --out reproduced --resume              # … and continued
   fewstep-lab reproduce digit-shift --seeds 5 --sweep
   fewstep-lab reproduce digit-shift --shard 1/2 --out first        # on one machine
   fewstep-lab reproduce digit-shift --shard 2/2 --out second       # on another
@@ -32,7 +33,8 @@ sentence and label.";
 /// More tasks, or seeds, than anybody will wait for.
 const MOST_TASKS: i64 = 10_000_000;
 const MOST_SEEDS: u64 = 1000;
-const MOST_STEPS: i64 = 10_000;
+// No step is a candidate, too.
+const MOST_STEPS: i64 = MOST_HORIZONS as i64 - 1;
 
 /// What to reproduce.
 #[derive(Debug, Subcommand)]
@@ -59,7 +61,8 @@ pub(in crate::cli) struct Place {
     /// The model: builtin, a directory, a GGUF file, or an id on the hub
     #[arg(long, default_value = BUILTIN)]
     pub(in crate::cli) model: String,
-    /// Unpack a GGUF file's weights when it is opened: four bytes each, and no unpacking later
+    /// Dequantise a GGUF file's weights when it is opened: four bytes each, and faster on short
+    /// prompts
     #[arg(long)]
     pub(in crate::cli) expand: bool,
     /// The directory for results and report
@@ -77,13 +80,13 @@ pub(in crate::cli) struct Tasks {
     /// 50 for sst2; in all of them together 500, 100 and 50]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_TASKS))]
     tasks: Option<u32>,
-    /// Repeat with so many seeds, from --seed on: independent tasks
+    /// Repeat with K seeds, from --seed on: independent tasks
     #[arg(long, value_name = "K", value_parser = value_parser!(u64).range(1..=MOST_SEEDS), default_value_t = 1)]
     seeds: u64,
     /// Measure the I-th of N shares of the tasks; fewstep-lab reproduce merge puts them together
     #[arg(long, value_name = "I/N")]
     pub(in crate::cli) shard: Option<Shard>,
-    /// Go on with the results in DIR
+    /// Continue with the results in DIR
     #[arg(long)]
     pub(in crate::cli) resume: bool,
     /// How many tasks at the same time [default: one per processor]
@@ -113,9 +116,9 @@ pub(in crate::cli) struct Tasks {
     step_scale: Option<f64>,
     /// What is measured: steps, taken in the model with the linearised model beside them, or linear,
     /// the linearised model alone
-    #[arg(long, value_name = "DYNAMICS", default_value_t = Dynamics::Steps, help_heading = "Open choices")]
+    #[arg(long, default_value_t = Dynamics::Steps, help_heading = "Open choices")]
     dynamics: Dynamics,
-    /// Cut every input to so many tokens [default: 64 for sst2]
+    /// Truncate every input to N tokens [default: 64 for sst2]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Open choices")]
     max_tokens_per_example: Option<usize>,
 }

@@ -405,7 +405,8 @@ pub(crate) mod tests {
         assert!(Case::all(&record, 2).is_err());
     }
 
-    /// Labels reach from 0 to 1, and linear predictions are clamped to that, averages after averaging.
+    /// Labels reach from 0 to 1, and linear predictions are clamped to that, averages after
+    /// averaging.
     #[test]
     fn linear_predictions_are_clamped_to_the_labels() {
         let mut case = case(1.0, 0.5, 2);

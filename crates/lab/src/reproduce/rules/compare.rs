@@ -1,8 +1,8 @@
 //! Rules on the tasks of one family: what each gains, what it risks, and against what.
 //!
-//! In: [`Case`]s. Out: [`Judged`] per rule. Gains are shares of what the best number of steps for
-//! each single task would gain over no adaptation: nobody can know it, so a share of 1 is out of
-//! reach; it makes families with large and small errors comparable.
+//! In: [`Case`]s. Out: [`Judged`] per rule. Gains are shares of the per-query oracle's gain over no
+//! adaptation: nobody can know it, so a share of 1 is out of reach; it makes families with large
+//! and small errors comparable.
 
 use super::super::statistics::Paired;
 use super::candidates::Rule;

@@ -1,5 +1,5 @@
-//! What the default policy gains, against no adaptation, the paper's rule and the best fixed number of
-//! steps: a table with what is asked of it, and a drawing.
+//! What the default policy gains, against no adaptation, the paper's rule and the best fixed number
+//! of steps: a table with what is asked of it, and a drawing.
 //!
 //! In: [`Field`]s. Out: a [`Table`] and a [`Figure`]. Changes are shares of the mean squared error
 //! without adaptation; negative is better.
@@ -19,7 +19,7 @@ const SERIES: [&str; 4] = [
     "the default policy",
     "the paper's rule",
     "the best fixed T in hindsight",
-    "the best T of each task, which nobody knows",
+    "the per-query oracle",
 ];
 
 /// Kinds by name, where the default policy was followed.
@@ -49,8 +49,8 @@ pub(super) fn table(fields: &Named<'_>, how: &str) -> Table {
     };
     Table {
         caption: format!(
-            "The default policy ({DEFAULT_POLICY}), against others by {how}: changes in % of the squared error \
-             without adaptation, with intervals of 95 %; negative: it errs less"
+            "The default policy ({DEFAULT_POLICY}), against others by {how}: changes in % of the \
+             squared error without adaptation, with intervals of 95 %; negative: it errs less"
         ),
         header: texts([
             "tasks",
@@ -95,9 +95,9 @@ pub(super) fn figure(fields: &Named<'_>, name: &str, how: &str) -> Figure {
     Figure {
         name: name.to_owned(),
         caption: format!(
-            "What the default policy changes, beside the paper's rule, the best fixed number of steps in \
-             hindsight and the best number for each task, the last three by {how} with all value heads \
-             of the last four layers. Intervals of 95 %, tasks drawn again; left of 0 is \
+            "What the default policy changes, beside the paper's rule, the best fixed number of \
+             steps in hindsight and the per-query oracle, the last three by {how} with all value \
+             heads of the last four layers. Intervals of 95 %, tasks drawn again; left of 0 is \
              better."
         ),
         alternative: format!("Changes of the mean squared error. {}.", words.join("; ")),

@@ -1,8 +1,8 @@
 //! The default policy, query by query: when it hurts, what a gate would save, and whether its error
 //! bars hold.
 //!
-//! In: [`Case`]s for which the default policy was followed. Out: tables, over every query of every prompt.
-//! All of it is looked at after the decision: no gate or interval here changes what was done.
+//! In: [`Case`]s for which the default policy was followed. Out: tables, over every query of every
+//! prompt. All of it is looked at after the decision: no gate or interval here changes what was done.
 
 use super::super::document::Table;
 use super::super::families::Family;

@@ -1,4 +1,4 @@
-//! App. F.1 on a real model: how far its steps are from the linear picture, and the bound on that.
+//! App. F.1 on a real model: how far its steps are from the linearised model, and the bound on that.
 //!
 //! The constants of the bound are measured without looking at the steps' outputs: curvature from
 //! updates in random directions (Lem. F.2) and from the kernel's change on the way. Measured

@@ -1,4 +1,4 @@
-//! Apps. F.2 and F.3: signals that are not Gaussian, and weights that do not move alike.
+//! Apps. F.2 and F.3: signals that are not Gaussian, and weights that are not updated alike.
 
 use super::TheorySettings;
 use super::findings::Findings;

@@ -4,6 +4,7 @@
 //! is a [`FewstepError`] and the built-in exception that Python programmers expect.
 
 use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -13,7 +14,8 @@ pyo3::create_exception!(
     fewstep,
     FewstepError,
     PyException,
-    "What every error of fewstep is: its message says what was found, what is allowed and what to do."
+    "What every error of fewstep is: its message says what was found, what is allowed and what to do; \
+     `field` names the field of a policy that is at fault, if one is."
 );
 
 /// Which built-in exception a class is besides.
@@ -40,7 +42,8 @@ const CLASSES: &[(&str, Kind)] = &[
     ("BadBlock", Kind::Value),
     ("DuplicateBlock", Kind::Value),
     ("NoQuery", Kind::Value),
-    ("NoAnswers", Kind::Value),
+    ("Policy", Kind::Value),
+    ("PolicyJson", Kind::Value),
     ("UnknownName", Kind::Value),
     ("Decomposition", Kind::Runtime),
     ("NotConverged", Kind::Runtime),
@@ -118,6 +121,7 @@ const CLASSES: &[(&str, Kind)] = &[
     ("UnknownFirstFactor", Kind::Value),
     ("LoraRank", Kind::Value),
     ("FirstFactorOfPrompts", Kind::Value),
+    ("ForeignBlock", Kind::Value),
     ("UnknownOrder", Kind::Value),
     ("BadLayers", Kind::Value),
     ("BadChoice", Kind::Value),
@@ -133,11 +137,7 @@ const CLASSES: &[(&str, Kind)] = &[
     ("DuplicateId", Kind::Value),
     ("NoTasks", Kind::Value),
     ("Mistake", Kind::Value),
-    ("BadHorizons", Kind::Value),
-    ("HorizonTooLarge", Kind::Value),
-    ("NoBudget", Kind::Value),
     ("NoLowRankBlocks", Kind::Value),
-    ("BadBudget", Kind::Value),
     ("OutExists", Kind::File),
     ("OutBusy", Kind::File),
     ("OutLine", Kind::File),
@@ -165,7 +165,7 @@ const SOURCES: [&str; 3] = [
 /// What the classes of the border are, which no source describes.
 const BORDER: [(&str, &str); 4] = [
     ("Closed", "Something was asked of a model that was closed."),
-    ("OtherSettings", "A directory holds answers that were asked for with other settings."),
+    ("OtherSettings", "A directory holds answers that another model or policy gave."),
     ("WrongShape", "An array has more or fewer axes than are needed."),
     ("WrongType", "An object is of a kind that cannot be used here."),
 ];
@@ -219,7 +219,10 @@ fn table(py: Python<'_>) -> PyResult<&BTreeMap<&'static str, Py<PyType>>> {
 /// Puts every class into the module `errors`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    module.add("FewstepError", py.get_type::<FewstepError>())?;
+    let base = py.get_type::<FewstepError>();
+    // Of a policy or of the keywords beside it, under its name in JSON.
+    base.setattr(intern!(py, "field"), py.None())?;
+    module.add("FewstepError", base)?;
     for (name, class) in table(py)? {
         module.add(*name, class.bind(py))?;
     }
@@ -251,7 +254,25 @@ pub(crate) fn refused(py: Python<'_>, error: impl Into<fewstep::Error>) -> PyErr
     };
     // A derived Debug begins with the variant's name.
     let name = shown.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    named(py, name, message)
+    let raised = named(py, name, message);
+    match error.field() {
+        Some(field) => of_field(py, raised, field.name()),
+        None => raised,
+    }
+}
+
+/// The same exception as one about a field, unless it is about one already.
+pub(crate) fn of_field(py: Python<'_>, error: PyErr, field: &str) -> PyErr {
+    let name = intern!(py, "field");
+    let value = error.value(py);
+    let known = value.getattr(name).is_ok_and(|known| !known.is_none());
+    if known || !error.is_instance_of::<FewstepError>(py) {
+        return error;
+    }
+    match value.setattr(name, field) {
+        Ok(()) => error,
+        Err(refused) => refused,
+    }
 }
 
 /// Lets `?` work on results of the three crates where Python is at hand.

@@ -12,7 +12,9 @@ use pyo3::types::{PyDict, PyMapping, PyType};
 ///
 /// `kernel` says how the block couples the examples, `coupling` how it ties the query to them and
 /// `query_variance` how far it can move the query; the last two are given together or not at all.
-/// Symmetry and definiteness are checked where the kernel is decomposed.
+/// Symmetry and definiteness are checked where the kernel is decomposed. `layer` is the layer that
+/// its weights are in, counted from 0, which the selection "depth" looks at; a block without one is
+/// in every set of layers.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
 pub(crate) struct Block(pub(crate) core::Block);
@@ -43,39 +45,53 @@ pub(crate) fn block(
     }
 }
 
+/// A block in the layer that was given for it.
+fn placed(block: core::Block, layer: Option<usize>) -> Block {
+    Block(match layer {
+        Some(layer) => block.in_layer(layer),
+        None => block,
+    })
+}
+
 #[pymethods]
 impl Block {
     #[new]
-    #[pyo3(signature = (name, kernel, coupling=None, query_variance=None, parameters=None))]
+    #[pyo3(
+        signature = (name, kernel, coupling=None, query_variance=None, parameters=None, layer=None)
+    )]
+    #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         name: &str,
         kernel: &Bound<'_, PyAny>,
         coupling: Option<&Bound<'_, PyAny>>,
         query_variance: Option<f64>,
         parameters: Option<usize>,
+        layer: Option<usize>,
     ) -> PyResult<Self> {
         let found = block(name, kernel, coupling, query_variance)?;
-        Ok(Self(match parameters {
+        let found = match parameters {
             Some(parameters) => found.with_parameters(parameters),
             None => found,
-        }))
+        };
+        Ok(placed(found, layer))
     }
 
     /// A block from the gradient of each prediction with respect to its weights, one row per
     /// example, and that of the query.
     #[classmethod]
-    #[pyo3(signature = (name, features, query=None))]
+    #[pyo3(signature = (name, features, query=None, layer=None))]
     fn from_features(
         class: &Bound<'_, PyType>,
         name: &str,
         features: &Bound<'_, PyAny>,
         query: Option<&Bound<'_, PyAny>>,
+        layer: Option<usize>,
     ) -> PyResult<Self> {
         let py = class.py();
         let features = matrix(features, "features")?;
         let query = query.map(|query| numbers(query, "query features")).transpose()?;
         let found = py.detach(|| core::Block::from_features(name, features, query.as_deref()));
-        Ok(Self(found.or_raise(py)?))
+        Ok(placed(found.or_raise(py)?, layer))
     }
 
     /// A block from features whose weights differ in how far they are expected to move.
@@ -83,20 +99,22 @@ impl Block {
     /// `prior` is the covariance of the weights' corrections, and at the same time the
     /// preconditioner that makes gradient steps respect it.
     #[classmethod]
-    #[pyo3(signature = (name, features, prior, query=None))]
+    #[pyo3(signature = (name, features, prior, query=None, layer=None))]
+    #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn from_prior(
         class: &Bound<'_, PyType>,
         name: &str,
         features: &Bound<'_, PyAny>,
         prior: &Bound<'_, PyAny>,
         query: Option<&Bound<'_, PyAny>>,
+        layer: Option<usize>,
     ) -> PyResult<Self> {
         let py = class.py();
         let (features, prior) = (matrix(features, "features")?, matrix(prior, "prior")?);
         let query = query.map(|query| numbers(query, "query features")).transpose()?;
         let found =
             py.detach(|| core::Block::from_prior(name, features, &prior, query.as_deref()));
-        Ok(Self(found.or_raise(py)?))
+        Ok(placed(found.or_raise(py)?, layer))
     }
 
     /// A block from the two factors of each example's Jacobian in one linear layer.
@@ -104,22 +122,23 @@ impl Block {
     /// `examples` are pairs of matrices with one row per token: what went into the layer, and how
     /// the prediction reacts to what comes out. `query` is such a pair, too.
     #[classmethod]
-    #[pyo3(signature = (name, examples, query=None))]
+    #[pyo3(signature = (name, examples, query=None, layer=None))]
     fn from_factors(
         class: &Bound<'_, PyType>,
         name: &str,
         examples: &Bound<'_, PyAny>,
         query: Option<&Bound<'_, PyAny>>,
+        layer: Option<usize>,
     ) -> PyResult<Self> {
         let py = class.py();
         let examples =
             examples.try_iter()?.map(|pair| factors(&pair?)).collect::<PyResult<Vec<_>>>()?;
         let query = query.map(factors).transpose()?;
         let found = py.detach(|| core::Block::from_factors(name, &examples, query.as_ref()));
-        Ok(Self(found.or_raise(py)?))
+        Ok(placed(found.or_raise(py)?, layer))
     }
 
-    /// A block that moves every prediction by the same amount.
+    /// A block that changes every prediction by the same amount.
     ///
     /// Beside the real blocks it lets a constant bias of the model be explained as what it is.
     #[classmethod]
@@ -136,6 +155,18 @@ impl Block {
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
+    }
+
+    /// The layer that its weights are in, counted from 0, if that was said.
+    #[getter]
+    fn layer(&self) -> Option<usize> {
+        self.0.layer()
+    }
+
+    /// The number by which a model that observed it finds it again, if one did.
+    #[getter]
+    fn id(&self) -> Option<u64> {
+        self.0.id()
     }
 
     /// How the block couples the examples, one row per example.
@@ -156,13 +187,13 @@ impl Block {
         self.0.query().map(|query| query.variance)
     }
 
-    /// How many weights the block has, if that is known.
+    /// The number of weights that the block has, if that is known.
     #[getter]
     fn parameters(&self) -> Option<usize> {
         self.0.parameters()
     }
 
-    /// How many examples the block was observed on.
+    /// The number of examples that the block was observed on.
     #[getter]
     fn examples(&self) -> usize {
         self.0.examples()
@@ -172,6 +203,8 @@ impl Block {
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
         fields.set_item("name", self.0.name())?;
+        fields.set_item("layer", self.0.layer())?;
+        fields.set_item("id", self.0.id())?;
         fields.set_item("kernel", self.0.kernel().to_rows())?;
         fields.set_item("coupling", self.0.query().map(|query| query.coupling.clone()))?;
         fields.set_item("query_variance", self.query_variance())?;
@@ -220,7 +253,7 @@ fn check_names(blocks: &Bound<'_, PyMapping>, queries: &Bound<'_, PyMapping>) ->
 /// leaves when the example is held out, and the blocks of weights that may be updated.
 ///
 /// Either all blocks have a query or none has; their names differ. `with_answers` adds what is known
-/// of the examples' answers, which rules by left-out errors may look at.
+/// of the examples' answers, which rules by leave-one-out errors look at.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
 pub(crate) struct Geometry(pub(crate) core::Geometry);
@@ -277,7 +310,7 @@ impl Geometry {
         query: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let residuals = numbers(residuals, "residuals")?;
-        let block = Block::from_features(class, "features", features, query)?;
+        let block = Block::from_features(class, "features", features, query, None)?;
         Ok(Self(core::Geometry::new(residuals, vec![block.0]).or_raise(class.py())?))
     }
 
@@ -309,7 +342,7 @@ impl Geometry {
                 Some(queries) if queries.contains(&name)? => Some(queries.get_item(&name)?),
                 _ => None,
             };
-            found.push(Block::from_factors(class, &name, &examples, query.as_ref())?.0);
+            found.push(Block::from_factors(class, &name, &examples, query.as_ref(), None)?.0);
         }
         Ok(Self(core::Geometry::new(residuals, found).or_raise(py)?))
     }
@@ -326,7 +359,7 @@ impl Geometry {
         self.0.blocks().iter().map(|block| Block(block.clone())).collect()
     }
 
-    /// How many examples the prompt has.
+    /// The number of examples in the prompt.
     #[getter]
     fn examples(&self) -> usize {
         self.0.examples()

@@ -12,11 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::collections::BTreeSet;
 
-const AVERAGINGS: [(&str, Averaging); 6] = [
+const AVERAGINGS: [(&str, Averaging); 5] = [
     ("plain", Averaging::Plain),
     ("trimmed", Averaging::Trimmed),
     ("median", Averaging::Median),
-    ("balanced", Averaging::Balanced),
     ("by-label", Averaging::ByLabel),
     ("query-weighted", Averaging::QueryWeighted),
 ];
@@ -27,20 +26,14 @@ pub(crate) fn averaging(py: Python<'_>, name: &str) -> PyResult<Averaging> {
     let unknown = || core::Error::UnknownName {
         quantity: "kind of average",
         found: name.to_owned(),
-        allowed: "plain, trimmed, median, balanced, by-label or query-weighted",
+        allowed: "plain, trimmed, median, by-label or query-weighted",
     };
     found.map(|(_, averaging)| *averaging).ok_or_else(unknown).or_raise(py)
 }
 
-/// The name of a kind of average.
-pub(crate) fn averaging_name(averaging: Averaging) -> &'static str {
-    let found = AVERAGINGS.iter().find(|(_, known)| *known == averaging);
-    found.map_or("", |(name, _)| name)
-}
-
 record! {
     /// An interval of numbers; its ends may be infinite.
-    Interval from value: leave_one_out::Interval {
+    Interval from value: core::Interval {
         /// The lower end.
         lower: f64 = value.lower,
         /// The upper end.
@@ -58,9 +51,9 @@ const LABELS: Integers =
 /// `labels` says which label each example has, as an integer from 0 on of which only matters
 /// whether two are the same; `predictions` what was predicted for each; `range` is the pair of the
 /// smallest and the largest value of a label.
-#[pyclass(frozen, eq, module = "fewstep.leave_one_out")]
+#[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
-pub(crate) struct Answers(pub(crate) leave_one_out::Answers);
+pub(crate) struct Answers(pub(crate) core::Answers);
 
 #[pymethods]
 impl Answers {
@@ -78,7 +71,7 @@ impl Answers {
         let range = <[f64; 2]>::try_from(ends.as_slice()).map_err(|_| {
             core::Error::SizeMismatch { quantity, found: ends.len(), expected: 2 }
         });
-        let found = leave_one_out::Answers::new(labels, &predictions, range.or_raise(py)?);
+        let found = core::Answers::new(labels, &predictions, range.or_raise(py)?);
         Ok(Self(found.or_raise(py)?))
     }
 
@@ -111,12 +104,12 @@ const MOST_ERRORS: usize = 50_000_000;
 /// What every candidate number of steps predicts for each example from the others.
 ///
 /// The query is exchangeable with the examples, so the errors estimate the risk at the query.
-/// `averaging` is "plain", "trimmed" (without the smallest and the largest), "median", "balanced"
-/// (the geometric mean of "plain" and "median"), "by-label" (with predictions cut to the range of the
-/// labels; the root of the mean of fourth powers, every label counting the same, if there are at
-/// most three labels, and else the fourth power of the mean of roots) or "query-weighted" (by how
-/// much examples are aligned with the query). The coupling is needed for the last one and for
-/// intervals only, `with_answers` for "by-label" only.
+/// `averaging` is "plain", "trimmed" (without the smallest and the largest), "median", "by-label"
+/// (with predictions clamped to the range of the labels; the root of the mean of fourth powers, every
+/// label counting the same, if there are at most three labels, and else the fourth power of the mean
+/// of roots) or "query-weighted" (by how much examples are aligned with the query). The coupling is
+/// needed for the last one and for intervals only; without `with_answers`, "by-label" takes labels
+/// for numbers of any size.
 #[pyclass(frozen, eq, module = "fewstep.leave_one_out")]
 #[derive(PartialEq)]
 pub(crate) struct LeaveOneOut(leave_one_out::LeaveOneOut);
@@ -162,7 +155,7 @@ impl LeaveOneOut {
         errors: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let candidates = horizons(candidates, "candidates")?;
-        let errors = matrix(errors, "left-out errors")?;
+        let errors = matrix(errors, "leave-one-out errors")?;
         let found = leave_one_out::LeaveOneOut::from_errors(&candidates, errors);
         Ok(Self(found.or_raise(class.py())?))
     }
@@ -208,7 +201,7 @@ impl LeaveOneOut {
         HorizonChoice::of(py, &choice.or_raise(py)?)
     }
 
-    /// How much weight each candidate deserves, by its errors on examples left out.
+    /// The weight of each candidate, by its leave-one-out errors.
     ///
     /// `sharpness` says how strongly weights follow the risk, `odds` how many times as likely as
     /// all other candidates together the shortest one is before anything is seen.
@@ -250,8 +243,7 @@ impl LeaveOneOut {
 }
 
 pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
-    let module = crate::submodule(parent, "leave_one_out")?;
-    module.add_class::<LeaveOneOut>()?;
-    module.add_class::<Answers>()?;
-    module.add_class::<Interval>()
+    parent.add_class::<Answers>()?;
+    parent.add_class::<Interval>()?;
+    crate::submodule(parent, "leave_one_out")?.add_class::<LeaveOneOut>()
 }

@@ -15,12 +15,12 @@ mod loading;
 mod model;
 mod options;
 mod parts;
+mod policy;
 mod record;
 mod report;
 mod reports;
 mod risk;
 mod rng;
-mod rules;
 mod show;
 mod signal;
 mod spectrum;
@@ -37,7 +37,7 @@ const PURPOSES: &[(&str, &str)] = &[
     ("errors", "What can go wrong: one class per error, all of them `FewstepError`."),
     ("evidence", "How probable the residuals are after so many steps, and where that is best."),
     ("gibbs", "An average over numbers of steps instead of one of them."),
-    ("leave_one_out", "What left-out examples say about each number of steps."),
+    ("leave_one_out", "What held-out examples say about each number of steps."),
     ("risk", "The expected distance to the best prediction, and what makes it smaller."),
     ("signal", "How much of the residuals is signal and how much is noise."),
     ("subspace", "Scores of blocks, and rules that choose among them."),
@@ -46,7 +46,7 @@ const PURPOSES: &[(&str, &str)] = &[
         "theory.design",
         "The best subspace of the weights themselves to update, for queries that are known.",
     ),
-    ("theory.drift", "Whether real gradient steps still follow the linear picture."),
+    ("theory.drift", "Whether real gradient steps still follow the linearised model."),
     ("theory.flow", "Steps as time: when a spectrum asks to stop."),
     ("theory.matfree", "Evidence and scores for prompts too large for a matrix, by products."),
     ("theory.pac_bayes", "What is guaranteed for a number of steps chosen by evidence."),
@@ -86,7 +86,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gibbs::register(module)?;
     leave_one_out::register(module)?;
     signal::register(module)?;
-    rules::register(module)?;
+    policy::register(module)?;
     decide::register(module)?;
     rng::register(module)?;
     risk::register(module)?;

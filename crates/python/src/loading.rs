@@ -1,7 +1,8 @@
 //! Where a model comes from, and how it reads tasks.
 
-use crate::errors::{OrRaise, named};
-use crate::options::{bos, parsed, words};
+use crate::errors::named;
+use crate::options::bos;
+use crate::policy::{parsed, words};
 use crate::work::{elsewhere, lock, own_thread};
 use fewstep_engine::{FirstFactor, HubSettings, Lora, Model, Order, PromptSettings};
 use pyo3::exceptions::PyTypeError;
@@ -48,17 +49,16 @@ impl Settings {
 
     fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = value.py();
-        let text = || words(value, name);
         match name {
             "expand" => self.expand = value.extract()?,
-            "bos" => self.prompts.bos = bos(py, &text()?)?,
-            "loo_order" => self.prompts.order = text()?.parse::<Order>().or_raise(py)?,
+            "bos" => self.prompts.bos = bos(py, &words(value, name)?)?,
+            "loo_order" => self.prompts.order = parsed::<Order>(value, name)?,
             "max_tokens_per_example" => {
                 self.prompts.max_tokens_per_example = Some(value.extract()?);
             }
             "memory_limit" => self.memory_limit = Some(value.extract()?),
             "lora_rank" => self.lora_rank = Some(value.extract()?),
-            "lora_first" => self.lora_first = parsed(py, Some(text()?))?,
+            "lora_first" => self.lora_first = Some(parsed(value, name)?),
             "lora_seed" => self.lora_seed = Some(value.extract()?),
             _ => return Err(unknown(name)),
         }

@@ -6,6 +6,7 @@ use crate::geometry::Geometry;
 use crate::loading::{self, Settings};
 use crate::options::{Options, threads};
 use crate::parts::Passes;
+use crate::policy::Asked;
 use crate::record;
 use crate::record::Field;
 use crate::report::Report;
@@ -13,15 +14,15 @@ use crate::reports::{Reports, Stream};
 use crate::task::{is_one, task};
 use crate::update::{Acted, Outcome, Update};
 use crate::work::{Pool, lock};
-use fewstep::{Session, Way};
+use fewstep::{Action, Predictor};
 use fewstep_engine::{BlockId, choose_blocks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// How many ways of answering are kept ready.
-const KEPT_SESSIONS: usize = 4;
+/// The number of predictors that are kept ready.
+const KEPT_PREDICTORS: usize = 4;
 
 /// A pretrained Transformer that answers tasks; `Model.load` reads one.
 ///
@@ -38,35 +39,43 @@ pub(crate) struct Model {
 struct Open {
     model: Arc<fewstep_engine::Model>,
     pool: Pool,
-    sessions: Mutex<Vec<(Options, Arc<Session>)>>,
+    predictors: Mutex<Vec<(Options, Arc<Predictor>)>>,
 }
 
 impl Open {
     /// The model with these options, made once.
-    fn session(&self, py: Python<'_>, options: &Options) -> PyResult<Arc<Session>> {
-        let kept = lock(&self.sessions).iter().find(|(known, _)| known == options).cloned();
-        if let Some((_, session)) = kept {
-            return Ok(session);
+    fn predictor(&self, py: Python<'_>, options: &Options) -> PyResult<Arc<Predictor>> {
+        let kept = lock(&self.predictors).iter().find(|(known, _)| known == options).cloned();
+        if let Some((_, predictor)) = kept {
+            return Ok(predictor);
         }
-        let session = Arc::new(py.detach(|| options.session(&self.model)).or_raise(py)?);
-        let mut sessions = lock(&self.sessions);
-        sessions.truncate(KEPT_SESSIONS - 1);
-        sessions.insert(0, (options.clone(), Arc::clone(&session)));
-        Ok(session)
+        let predictor = Arc::new(py.detach(|| options.predictor(&self.model)).or_raise(py)?);
+        let mut predictors = lock(&self.predictors);
+        predictors.truncate(KEPT_PREDICTORS - 1);
+        predictors.insert(0, (options.clone(), Arc::clone(&predictor)));
+        Ok(predictor)
     }
 
-    /// Candidate blocks: a choice such as `value@last4`, a list of names, or the usual ones.
-    fn blocks(&self, choice: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<BlockId>> {
-        let config = self.model.config();
-        let Some(choice) = choice else {
-            let usual = Way::usual(config).blocks;
-            return Ok(choose_blocks(&usual, config).expect("every model has the usual blocks"));
+    /// Blocks by their names if there is a list of these, else the candidates of a policy, for
+    /// which a choice such as `value@last4` may be given.
+    fn blocks(
+        &self,
+        py: Python<'_>,
+        choice: Option<&Bound<'_, PyAny>>,
+        function: &str,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Vec<BlockId>> {
+        let mut asked = Asked::of(function, keywords)?;
+        let named = match choice {
+            Some(choice) if !choice.is_instance_of::<PyString>() => Some(choice),
+            Some(choice) => asked.set("blocks", choice).map(|_| None)?,
+            None => None,
         };
-        let py = choice.py();
-        if let Ok(choice) = choice.cast::<PyString>() {
-            return choose_blocks(&choice.to_cow()?, config).or_raise(py);
-        }
-        let names: Vec<String> = choice.extract()?;
+        let policy = asked.policy().or_raise(py)?;
+        let Some(names) = named else {
+            return choose_blocks(&policy.blocks, self.model.config()).or_raise(py);
+        };
+        let names: Vec<String> = names.extract()?;
         let parse = |name: &String| name.parse::<BlockId>();
         names.iter().map(parse).collect::<Result<_, _>>().or_raise(py)
     }
@@ -84,10 +93,10 @@ impl Model {
     fn answer<'py>(
         slf: &Bound<'py, Self>,
         tasks: &Bound<'py, PyAny>,
-        asked: Asked<'_, 'py>,
+        asked: Call<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, open) = (slf.py(), slf.get().open(slf.py())?);
-        let options = Options::of(py, asked.acts, asked.options)?;
+        let options = Options::of(asked.action, asked.options)?;
         let count = threads(py, asked.threads)?;
         if is_frame(tasks)? {
             return asked.of_frame(slf, tasks);
@@ -101,40 +110,40 @@ impl Model {
             return Ok(answers.into_any());
         }
         let task = task(tasks)?;
-        let session = open.session(py, &options)?;
-        let answer = open.pool.run(py, count, move || Ok(session.answer(&task)?.report))?;
+        let predictor = open.predictor(py, &options)?;
+        let answer = open.pool.run(py, count, move || Ok(predictor.answer(&task)?.report))?;
         Ok(Bound::new(py, Report::new(answer, options.full))?.into_any())
     }
 
     fn stream<'py>(
         &self,
         tasks: &Bound<'py, PyAny>,
-        asked: &Asked<'_, 'py>,
+        asked: &Call<'_, 'py>,
     ) -> PyResult<Stream> {
         let (py, open) = (tasks.py(), self.open(tasks.py())?);
-        let options = Options::of(py, asked.acts, asked.options)?;
+        let options = Options::of(asked.action, asked.options)?;
         let pool = open.pool.of(py, threads(py, asked.threads)?)?;
-        let session = open.session(py, &options)?;
+        let predictor = open.predictor(py, &options)?;
         let total = tasks.len().ok();
         let rows = if is_frame(tasks)? {
             frames(py)?.call_method1("tasks", (tasks,))?
         } else {
             tasks.clone()
         };
-        let stream = Stream::new(&rows.try_iter()?, session, pool, options.full)?;
+        let stream = Stream::new(&rows.try_iter()?, predictor, pool, options.full)?;
         Ok(stream.with_progress(shown(py, asked.progress, total)?))
     }
 }
 
 /// How tasks are to be answered.
-struct Asked<'a, 'py> {
-    acts: bool,
+struct Call<'a, 'py> {
+    action: Action,
     progress: Option<&'a Bound<'py, PyAny>>,
     threads: Option<usize>,
     options: Option<&'a Bound<'py, PyDict>>,
 }
 
-impl<'py> Asked<'_, 'py> {
+impl<'py> Call<'_, 'py> {
     /// Answers a table by a table.
     fn of_frame(
         &self,
@@ -148,7 +157,10 @@ impl<'py> Asked<'_, 'py> {
         }
         keywords.set_item("progress", self.progress)?;
         keywords.set_item("threads", self.threads)?;
-        let method = model.getattr(if self.acts { "predict" } else { "decide" })?;
+        let method = model.getattr(match self.action {
+            Action::Act => "predict",
+            Action::Decide => "decide",
+        })?;
         frames(py)?.call_method("answer", (method, frame), Some(&keywords))
     }
 }
@@ -210,7 +222,7 @@ impl Field<Py<Geometry>> for Seen<'_> {
 impl Model {
     /// Reads a model: `builtin`, a directory, a GGUF file, or an id on the hub.
     ///
-    /// `expand` unpacks a GGUF file's weights, four bytes each; `bos` says whether a token is put
+    /// `expand` dequantises a GGUF file's weights, four bytes each; `bos` says whether a token is put
     /// before every prompt (`auto`, `always`, `never`); `loo_order` is how a prompt that leaves an
     /// example out orders the others (`original`, `tree`); `max_tokens_per_example` cuts every x;
     /// `memory_limit` is how many bytes observing may take beside the model; `lora_rank`,
@@ -237,8 +249,8 @@ impl Model {
         if let Some(progress) = progress {
             progress.call_method0(py, "close")?;
         }
-        let open =
-            Open { model: Arc::new(model?), pool: Pool::default(), sessions: Mutex::default() };
+        let (pool, predictors) = (Pool::default(), Mutex::default());
+        let open = Open { model: Arc::new(model?), pool, predictors };
         let settings = settings.map_or_else(|| Ok(PyDict::new(py)), |given| given.copy())?;
         Ok(Self { open: Mutex::new(Some(Arc::new(open))), source, settings: settings.unbind() })
     }
@@ -275,30 +287,43 @@ impl Model {
         Ok(sizes)
     }
 
-    /// The names of the blocks that a choice such as `value@last4` stands for; without one, the
-    /// usual candidates.
-    #[pyo3(signature = (choice = None))]
+    /// The names of a policy's candidate blocks, or of those that a choice such as `value@last4`
+    /// stands for.
+    ///
+    /// The keywords are those of `predict` that choose a policy and change it.
+    #[pyo3(
+        signature = (choice = None, **policy),
+        text_signature = "($self, choice=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None)"
+    )]
     fn blocks(
         &self,
         py: Python<'_>,
         choice: Option<&Bound<'_, PyAny>>,
+        policy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Vec<String>> {
-        let blocks = self.open(py)?.blocks(choice)?;
+        let blocks = self.open(py)?.blocks(py, choice, "blocks", policy)?;
         Ok(blocks.iter().map(ToString::to_string).collect())
     }
 
     /// Looks at a task and chooses nothing: predictions, residuals, and the blocks' kernels.
     ///
-    /// `blocks` is a choice such as `value@last4`, or a list of names; without it, the usual ones.
-    #[pyo3(signature = (task, blocks = None))]
+    /// The blocks are the candidates of the policy; `blocks` is another choice, such as
+    /// `value@last4`, or a list of names. The keywords are those of `predict` that choose a policy
+    /// and change it; `fewstep.decide` with the same ones decides as `decide` here.
+    #[pyo3(
+        signature = (task, blocks = None, **policy),
+        text_signature = "($self, task, blocks=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None)"
+    )]
     fn observe(
         &self,
         py: Python<'_>,
         task: &Bound<'_, PyAny>,
         blocks: Option<&Bound<'_, PyAny>>,
+        policy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Observation> {
         let open = self.open(py)?;
-        let (model, blocks) = (Arc::clone(&open.model), open.blocks(blocks)?);
+        let model = Arc::clone(&open.model);
+        let blocks = open.blocks(py, blocks, "observe", policy)?;
         let task = crate::task::task(task)?;
         let work = move || Ok(model.observe(&task, &blocks)?);
         Observation::of(py, &open.pool.run(py, threads(py, None)?, work)?)
@@ -307,10 +332,10 @@ impl Model {
     /// Explains tasks and leaves the model alone: a report for one, a list for many, a table for
     /// a table.
     ///
-    /// The keywords are those of `predict`, without `dynamics`.
+    /// The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn decide<'py>(
         slf: &Bound<'py, Self>,
@@ -319,20 +344,21 @@ impl Model {
         threads: Option<usize>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Self::answer(slf, tasks, Asked { acts: false, progress, threads, options })
+        Self::answer(slf, tasks, Call { action: Action::Decide, progress, threads, options })
     }
 
     /// Answers tasks: a report for one, a list for many, a table for a table of pandas or polars.
     ///
     /// A task is a `Task`, a dictionary or a line of JSON. One that cannot be answered raises; among
     /// many it becomes a `Failure` in its place. The keywords are the flags of the command line:
-    /// with none of `blocks`, `select`, `budget`, `horizon`, `horizons` and `step_scale` the usual
-    /// decision is made, by the linear picture, and else the paper's with what they change, in the
-    /// model; `dynamics` says `steps` or `linear` where something else is wanted. `full` adds the matrices; `progress` shows a line on a terminal (`"always"`:
-    /// anywhere); `threads` is how many tasks at the same time, one per processor unless given.
+    /// `policy` is a `Policy`, "default", "paper", a dictionary with the fields of its JSON, or that
+    /// JSON, and `blocks`, `select`, `budget`, `horizon`, `horizons`, `step_scale`, `dynamics`,
+    /// `coverage` and `seed` each change only what they name of it. `full` adds the matrices;
+    /// `progress` shows a line on a terminal (`"always"`: anywhere); `threads` is the number of tasks
+    /// at the same time, one per processor unless given.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict<'py>(
         slf: &Bound<'py, Self>,
@@ -341,7 +367,7 @@ impl Model {
         threads: Option<usize>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Self::answer(slf, tasks, Asked { acts: true, progress, threads, options })
+        Self::answer(slf, tasks, Call { action: Action::Act, progress, threads, options })
     }
 
     /// Answers many tasks one after the other: an iterator over reports and failures, in order.
@@ -350,7 +376,7 @@ impl Model {
     /// come from a source without end. The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, seed=0, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict_iter<'py>(
         &self,
@@ -363,11 +389,12 @@ impl Model {
             let message = "tasks is one task; give a list, or use predict".to_owned();
             return Err(named(tasks.py(), "WrongType", message));
         }
-        let asked = Asked { acts: true, progress, threads, options };
+        let asked = Call { action: Action::Act, progress, threads, options };
         Ok(Reports::new(self.stream(tasks, &asked)?))
     }
 
-    /// Carries out a decision that was made for this task.
+    /// Carries out a decision in the model, whatever its dynamics: it was made for what the model
+    /// observed of this task.
     fn act(
         &self,
         py: Python<'_>,

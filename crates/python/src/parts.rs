@@ -49,13 +49,14 @@ record! {
     ReportPrediction from part: report::Prediction {
         /// Without adapting.
         icl: f64 = part.icl,
-        /// With the chosen update carried out in the model; `None` if it was not.
+        /// With the chosen update: carried out in the model or, if the linearised model answers,
+        /// `linear` clamped to the range of the labels; `None` if nothing was carried out.
         adapted: Option<f64> = part.adapted,
-        /// With the chosen update under the linear picture.
+        /// With the chosen update, by the linearised model.
         linear: Option<f64> = part.linear,
         /// Standard deviation of the ideal correction under the fitted signal and noise.
         standard_deviation: Option<f64> = part.standard_deviation,
-        /// Where the answer is meant to lie, if a rule by left-out errors chose.
+        /// Where the answer is meant to lie, if leave-one-out errors decided.
         interval: Option<Py<ReportInterval>> = part.interval,
         /// The value of the query's own answer, if it was given.
         target: Option<f64> = part.target,
@@ -67,7 +68,7 @@ record! {
 record! {
     /// The prediction for the query after 0, 1, 2, … steps.
     ReportPath from part: report::Path {
-        /// By the linear picture, up to the largest candidate, or to the number of steps if that
+        /// By the linearised model, up to the largest candidate, or to the number of steps if that
         /// is larger.
         linear: Py<PyAny> = part.linear.as_slice(),
         /// Carried out in the model, as far as steps were taken; of an average over steps, those
@@ -78,7 +79,7 @@ record! {
 optional_part!(ReportPath, report::Path);
 
 record! {
-    /// An interval for the query's answer, by left-out examples.
+    /// An interval for the query's answer, by leave-one-out errors.
     ReportInterval from part: report::Interval {
         /// Its lower end, no lower than any label.
         lower: f64 = part.lower,
@@ -91,12 +92,44 @@ record! {
 optional_part!(ReportInterval, report::Interval);
 
 record! {
-    /// Whether to adapt.
+    /// Whether to adapt, with the reasons that decided and no others.
     ReportWhen from part: report::When {
-        /// The answer.
+        /// The answer: false where more weight is on leaving the model alone than on updating it.
         adapt: bool = part.adapt,
         /// Why, in words.
         reason: String = part.reason.clone(),
+        /// The weight on updating: a share of 1 under an average over steps, else 0 or 1.
+        weight: f64 = part.weight,
+        /// Leave-one-out errors before and after, if they decided.
+        leave_one_out: Option<Py<ReportLeaveOneOut>> = part.leave_one_out,
+        /// Over 1, evidence asks for some adaptation; `None` if evidence did not decide.
+        gate: Option<f64> = part.evidence.map(|evidence| evidence.gate),
+        /// Expected squared distance to the Bayes prediction without adapting; `None` if evidence
+        /// did not decide.
+        gap_icl: Option<f64> = part.evidence.map(|evidence| evidence.gap_icl),
+        /// The same with the chosen update.
+        gap_adapted: Option<f64> = part.evidence.map(|evidence| evidence.gap_adapted),
+    }
+    also {
+        /// What evidence says, if it decided.
+        evidence: Option<Py<ReportEvidence>> = part.evidence,
+    }
+}
+
+record! {
+    /// Squared errors on held-out examples, averaged as the policy says.
+    ReportLeaveOneOut from part: report::LeaveOneOut {
+        /// Without an update.
+        icl: f64 = part.icl,
+        /// With the chosen one.
+        adapted: f64 = part.adapted,
+    }
+}
+optional_part!(ReportLeaveOneOut, report::LeaveOneOut);
+
+record! {
+    /// What evidence says about updating.
+    ReportEvidence from part: report::Evidence {
         /// Over 1, evidence asks for some adaptation.
         gate: f64 = part.gate,
         /// Expected squared distance to the Bayes prediction without adapting.
@@ -105,12 +138,13 @@ record! {
         gap_adapted: f64 = part.gap_adapted,
     }
 }
+optional_part!(ReportEvidence, report::Evidence);
 
 record! {
     /// How many steps.
     ReportHowFar from part: report::HowFar {
         /// The rule that chose.
-        rule: String = part.rule.clone(),
+        rule: String = part.rule.to_string(),
         /// The number of steps.
         horizon: u32 = part.horizon,
         /// Whether it is the largest candidate.
@@ -129,14 +163,8 @@ record! {
         evidence_fixed: Py<PyAny> = part.evidence_fixed.as_slice(),
         /// The weights of the candidates.
         posterior: Py<PyAny> = part.posterior.as_slice(),
-        /// The leave-one-out risk at every candidate, if that rule chose.
-        left_out_risk: Py<PyAny> = part.left_out_risk.as_slice(),
-        /// How left-out errors were averaged, if such a rule chose.
-        averaging: Option<String> = part.averaging.clone(),
-        /// How sharply an average over steps follows them, if it was chosen.
-        inverse_temperature: Option<f64> = part.inverse_temperature,
-        /// The odds for leaving the model alone before they speak, if an average was chosen.
-        leave_alone_odds: Option<f64> = part.leave_alone_odds,
+        /// The leave-one-out risk at every candidate, if a rule that looks at it chose.
+        leave_one_out: Py<PyAny> = part.leave_one_out.as_slice(),
         /// What is guaranteed about the evidence, not about the query.
         pac_bayes: Option<Py<ReportPacBayes>> = part.pac_bayes,
     }
@@ -245,5 +273,21 @@ record! {
 impl Field<Py<Passes>> for report::Passes {
     fn field(self, py: Python<'_>) -> PyResult<Py<Passes>> {
         Py::new(py, Passes::of(py, &self)?)
+    }
+}
+
+record! {
+    /// What is said about a report in sentences, as the tool says it.
+    ReportLines from lines: report::Lines {
+        /// Whether to adapt, and why; `None` if an update made before was applied.
+        when: Option<String> = lines.when.clone(),
+        /// How many steps; `None` if an update made before was applied.
+        how_far: Option<String> = lines.how_far.clone(),
+        /// Which blocks.
+        which: String = lines.which.clone(),
+        /// The prediction, with and without adapting.
+        prediction: String = lines.prediction.clone(),
+        /// The errors, if the answer is known.
+        error: Option<String> = lines.error.clone(),
     }
 }

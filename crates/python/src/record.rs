@@ -64,7 +64,8 @@ pub(crate) fn dictionary<'py>(
 /// A frozen class with these fields, its `repr`, equality by fields and `to_dict`.
 ///
 /// A field's type says what Python sees; it is filled from the Rust value by the expression
-/// behind it, in which the Rust value has the name given after `from`.
+/// behind it, in which the Rust value has the name given after `from`. Fields behind `also` can be
+/// read and are in no dictionary: other names for what the fields before them say.
 #[macro_export]
 macro_rules! record {
     (
@@ -72,18 +73,25 @@ macro_rules! record {
         $name:ident from $value:ident : $source:ty {
             $( $(#[$field_meta:meta])* $field:ident : $kind:ty = $expression:expr ),+ $(,)?
         }
+        $( also {
+            $( $(#[$also_meta:meta])* $also:ident : $also_kind:ty = $also_expression:expr ),+ $(,)?
+        } )?
     ) => {
         $(#[$meta])*
         #[pyo3::pyclass(frozen, module = "fewstep")]
         pub(crate) struct $name {
             $( $(#[$field_meta])* #[pyo3(get)] pub(crate) $field: $kind, )+
+            $( $( $(#[$also_meta])* #[pyo3(get)] pub(crate) $also: $also_kind, )+ )?
         }
 
         impl $name {
             /// The record of this value.
             pub(crate) fn of(py: pyo3::Python<'_>, $value: &$source) -> pyo3::PyResult<Self> {
                 let _ = py;
-                Ok(Self { $( $field: $crate::record::Field::field($expression, py)?, )+ })
+                Ok(Self {
+                    $( $field: $crate::record::Field::field($expression, py)?, )+
+                    $( $( $also: $crate::record::Field::field($also_expression, py)?, )+ )?
+                })
             }
 
             fn fields<'py>(

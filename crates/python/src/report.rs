@@ -1,11 +1,14 @@
 //! Reports: all that is said about a task.
 
 use crate::parts::{
-    Passes, ReportBlockScore, ReportGeometry, ReportHowFar, ReportInterval, ReportPacBayes,
-    ReportPath, ReportPrediction, ReportWhen, ReportWhich,
+    Passes, ReportBlockScore, ReportEvidence, ReportGeometry, ReportHowFar, ReportInterval,
+    ReportLeaveOneOut, ReportLines, ReportPacBayes, ReportPath, ReportPrediction, ReportWhen,
+    ReportWhich,
 };
+use crate::policy::Policy;
 use crate::record;
 use crate::task::parsed;
+use fewstep::report::Lines;
 use fewstep::text::{self, Style};
 use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyString};
@@ -47,6 +50,12 @@ impl Report {
         &self.report.id
     }
 
+    /// The policy that decided, whole; `None` if an update made before was applied.
+    #[getter]
+    fn policy(&self) -> Option<Policy> {
+        self.report.policy.clone().map(Policy)
+    }
+
     /// What the model says for the query.
     #[getter]
     fn prediction(&self, py: Python<'_>) -> PyResult<ReportPrediction> {
@@ -81,6 +90,12 @@ impl Report {
     #[getter]
     fn passes(&self, py: Python<'_>) -> PyResult<Passes> {
         Passes::of(py, &self.report.passes)
+    }
+
+    /// The same in sentences, those of `str()`.
+    #[getter]
+    fn lines(&self, py: Python<'_>) -> PyResult<ReportLines> {
+        ReportLines::of(py, &Lines::of(&self.report))
     }
 
     /// The report as the line of JSON that the tool writes, without a line break.
@@ -144,6 +159,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ReportPath>()?;
     module.add_class::<ReportInterval>()?;
     module.add_class::<ReportWhen>()?;
+    module.add_class::<ReportLeaveOneOut>()?;
+    module.add_class::<ReportEvidence>()?;
+    module.add_class::<ReportLines>()?;
     module.add_class::<ReportHowFar>()?;
     module.add_class::<ReportPacBayes>()?;
     module.add_class::<ReportWhich>()?;

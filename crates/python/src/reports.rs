@@ -7,7 +7,7 @@ use crate::work::{own_thread, wait};
 use fewstep::report::Failure as Failed;
 use fewstep::stream::guarded;
 use fewstep::stream::in_order;
-use fewstep::{Error, Session};
+use fewstep::{Error, Predictor};
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -48,7 +48,7 @@ impl Stream {
     /// Makes ready to answer tasks on these threads; none is read before an answer is asked for.
     pub(crate) fn new(
         tasks: &Bound<'_, PyIterator>,
-        session: Arc<Session>,
+        predictor: Arc<Predictor>,
         pool: Arc<rayon::ThreadPool>,
         full: bool,
     ) -> PyResult<Self> {
@@ -58,7 +58,7 @@ impl Stream {
         let (stopped, threads) = (Arc::clone(&stop), pool.current_num_threads());
         let answer = move |(line, task): Job| -> Answer {
             let task = task?;
-            let report = pool.install(|| guarded(|| Ok(session.answer(&task)?.report)));
+            let report = pool.install(|| guarded(|| Ok(predictor.answer(&task)?.report)));
             report.map(Box::new).map_err(|error| Failed {
                 id: Some(task.id),
                 line,

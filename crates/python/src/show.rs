@@ -1,40 +1,45 @@
 //! A decision in words: lines for terminals, a table for notebooks.
+//!
+//! The sentences are those of a report: the decision is put in the place of one.
 
 use crate::report::without_style;
+use fewstep::Report;
 use fewstep::chart::Curve;
 use fewstep::figure;
+use fewstep::report::{
+    BlockScore, Evidence, HowFar, LeaveOneOut, Lines, Passes, Prediction, When, Which,
+};
 use fewstep::text::number;
-use fewstep_core::{Decision, HorizonRule, Update};
-
-/// So many names of blocks are shown.
-const NAMES: usize = 6;
+use fewstep_core::Decision;
+use std::collections::BTreeMap;
 
 /// The answers, each with its question.
 fn answers(decision: &Decision) -> Vec<(&'static str, String)> {
-    let mut answers = vec![
-        ("when", when(decision)),
-        ("how far", how_far(decision)),
-        ("which", which(decision)),
-        (
-            "residuals",
-            format!(
-                "signal variance {}, noise variance {}",
-                number(decision.signal.signal_variance),
-                number(decision.signal.noise_variance)
-            ),
-        ),
+    let Lines { when, how_far, which, .. } = Lines::of(&report(decision));
+    let signal = &decision.signal;
+    let (variance, noise) = (number(signal.signal_variance), number(signal.noise_variance));
+    let residuals = format!("signal variance {variance}, noise variance {noise}");
+    let answers = [
+        ("when", when),
+        ("how far", how_far),
+        ("where", Some(which)),
+        ("residuals", Some(residuals)),
+        ("query", query(decision)),
     ];
-    if let Some(query) = &decision.query {
-        let (correction, deviation) =
-            (number(query.correction), number(query.standard_deviation));
-        let mut text = format!("correction {correction} (standard deviation {deviation})");
-        if let Some(interval) = &query.interval {
-            let (lower, upper) = (end(interval.lower), end(interval.upper));
-            text += &format!(", residual between {lower} and {upper}");
-        }
-        answers.push(("query", text));
+    let given = |(question, answer): (_, Option<String>)| Some((question, printable(&answer?)));
+    answers.into_iter().filter_map(given).collect()
+}
+
+/// What the decision means at the query, if there is one.
+fn query(decision: &Decision) -> Option<String> {
+    let query = decision.query.as_ref()?;
+    let (correction, deviation) = (number(query.correction), number(query.standard_deviation));
+    let mut text = format!("correction {correction} (standard deviation {deviation})");
+    if let Some(interval) = &query.interval {
+        let (lower, upper) = (end(interval.lower), end(interval.upper));
+        text += &format!(", residual between {lower} and {upper}");
     }
-    answers
+    Some(text)
 }
 
 /// The end of an interval, which may be infinite.
@@ -46,57 +51,69 @@ fn end(value: f64) -> String {
     }
 }
 
-fn when(decision: &Decision) -> String {
-    let when = &decision.when;
-    let answer = if when.adapt { "adapt" } else { "leave it" };
-    let (gate, before, after) =
-        (number(when.gate), number(when.gap_icl), number(when.gap_adapted));
-    format!("{answer}: {} (gate {gate}; expected gap {before} -> {after})", when.reason)
-}
-
-fn how_far(decision: &Decision) -> String {
-    let how_far = &decision.how_far;
-    let by = match how_far.rule {
-        HorizonRule::Fixed(_) => "as asked".to_owned(),
-        rule => format!("by {rule}"),
+/// A decision in the place of a report, with what sentences about it look at.
+fn report(decision: &Decision) -> Report {
+    let Decision { policy, when, how_far, which, .. } = decision;
+    let leave_one_out = when.leave_one_out.map(|errors| {
+        let fewstep_core::LeaveOneOutErrors { icl, adapted } = errors;
+        LeaveOneOut { icl, adapted }
+    });
+    let evidence = when.evidence.map(|reasons| {
+        let fewstep_core::EvidenceReasons { gate, gap_icl, gap_adapted } = reasons;
+        Evidence { gate, gap_icl, gap_adapted }
+    });
+    let score = |score: &fewstep_core::BlockScore| BlockScore {
+        name: score.name.clone(),
+        trace: score.trace,
+        query: score.query,
+        kernel: None,
+        coupling: None,
+        query_variance: None,
     };
-    let (size, freedom) = (number(how_far.step_size), number(how_far.degrees_of_freedom));
-    let steps = |count: u32| match count {
-        1 => "1 step".to_owned(),
-        _ => format!("{count} steps"),
-    };
-    let what = match &decision.update {
-        Update::None => return format!("0 steps {by}"),
-        Update::Steps(filter) => format!("{} of {size}", steps(filter.horizon)),
-        Update::Average(mixture) | Update::AveragedSteps(mixture) => {
-            let moved: f64 = mixture
-                .parts()
-                .iter()
-                .filter(|(_, part)| part.horizon > 0)
-                .map(|(weight, _)| weight)
-                .sum();
-            let share = 100.0 * moved;
-            format!("an average with {share:.0} % of its weight on steps of {size}")
-        }
-        Update::Posterior(_) => "one update".to_owned(),
-    };
-    let edge = match (&decision.update, how_far.at_edge) {
-        (Update::Steps(_), true) => "; the largest candidate: try longer horizons",
-        _ => "",
-    };
-    format!("{what} {by} ({freedom} degrees of freedom){edge}")
-}
-
-fn which(decision: &Decision) -> String {
-    let which = &decision.which;
-    let (count, candidates) = (which.selected.len(), which.blocks.len());
-    let names = which.selected.iter().filter_map(|&block| which.blocks.get(block));
-    let shown: Vec<&str> = names.take(NAMES).map(|block| block.name.as_str()).collect();
-    let rest = count - shown.len();
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    let plural = if candidates == 1 { "" } else { "s" };
-    let (rule, shown) = (which.rule, printable(&shown.join(" ")));
-    format!("{count} of {candidates} block{plural} by {rule}: {shown}{more}")
+    Report {
+        id: String::new(),
+        policy: Some(policy.clone()),
+        prediction: Prediction {
+            icl: f64::NAN,
+            adapted: None,
+            linear: None,
+            standard_deviation: None,
+            interval: None,
+            target: None,
+            path: None,
+        },
+        when: Some(When {
+            adapt: when.adapt,
+            reason: when.reason.to_string(),
+            weight: when.weight,
+            leave_one_out,
+            evidence,
+        }),
+        how_far: Some(HowFar {
+            rule: how_far.rule,
+            horizon: how_far.horizon,
+            at_edge: how_far.at_edge,
+            step_size: how_far.step_size,
+            noise_variance: how_far.noise_variance,
+            degrees_of_freedom: how_far.degrees_of_freedom,
+            horizons: policy.horizons.clone(),
+            evidence: how_far.evidence.clone(),
+            evidence_fixed: how_far.evidence_fixed.clone(),
+            posterior: how_far.posterior.clone(),
+            leave_one_out: how_far.leave_one_out.clone(),
+            pac_bayes: None,
+        }),
+        which: Which {
+            rule: which.rule.to_string(),
+            budget: which.budget,
+            seed: None,
+            heads: BTreeMap::new(),
+            selected: which.selected.iter().map(|&at| which.blocks[at].name.clone()).collect(),
+            blocks: which.blocks.iter().map(score).collect(),
+        },
+        geometry: None,
+        passes: Passes::default(),
+    }
 }
 
 /// Text without what could move the cursor or colour what follows; names come from callers.
@@ -113,7 +130,7 @@ pub(crate) fn text(decision: &Decision) -> String {
 
 /// The answers as a table, and below it the curve that chose the number of steps, as the tool draws
 /// it. What cannot be drawn is left out.
-pub(crate) fn html(decision: &Decision, horizons: &[u32]) -> String {
+pub(crate) fn html(decision: &Decision) -> String {
     let row = |(question, answer): (&str, String)| {
         format!(
             "<tr><th style=\"text-align: left\">{question}</th>\
@@ -122,7 +139,7 @@ pub(crate) fn html(decision: &Decision, horizons: &[u32]) -> String {
         )
     };
     let rows: String = answers(decision).into_iter().map(row).collect();
-    let curve = Curve::of_decision(decision, horizons);
+    let curve = Curve::of_decision(decision);
     let drawn = curve.and_then(|curve| figure::evidence(&curve, "").ok());
     let drawn = drawn.map_or(String::new(), |svg| without_style(&svg));
     format!("<table>{rows}</table>{drawn}")

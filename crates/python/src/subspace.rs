@@ -89,17 +89,7 @@ crate::record! {
 }
 
 crate::record! {
-    /// Blocks in the order in which they were taken, and what is left of the error.
-    LeftOutChoice from choice: subspace::LeftOutChoice {
-        /// The blocks' positions.
-        blocks: Vec<usize> = choice.blocks.clone(),
-        /// The smallest leave-one-out risk over the horizons once each block was in.
-        risks: Py<PyAny> = choice.risks.as_slice(),
-    }
-}
-
-crate::record! {
-    /// The last layers, as many as predict examples left out best.
+    /// The last layers that predict held-out examples best, and how every number of layers did.
     DepthChoice from choice: subspace::DepthChoice {
         /// The blocks' positions, in their own order.
         blocks: Vec<usize> = choice.blocks.clone(),
@@ -131,42 +121,15 @@ fn greedy_correction(
     GreedyChoice::of(py, &choice.or_raise(py)?)
 }
 
-/// Adds blocks one by one, each time the one with which examples left out are predicted best, as
-/// long as that makes their error smaller.
-///
-///     b = argmin_b min_T risk(T; K_cur + K^(b)),   ρ = c/λ_max(K_cur + K^(b))
-///
-/// `step_scale` is c, `horizons` are candidate numbers of steps, ascending, and `averaging` says
-/// how left-out errors are averaged: "plain", "trimmed", "median", "balanced", "by-label"
-/// (which needs a geometry with answers) or "query-weighted". Beyond the paper, whose rules look at
-/// how far a block moves the query and not at whether that is right.
-#[pyfunction]
-#[pyo3(signature = (geometry, budget, *, step_scale, horizons, averaging))]
-fn greedy_left_out(
-    geometry: &Geometry,
-    budget: usize,
-    step_scale: f64,
-    horizons: &Bound<'_, PyAny>,
-    averaging: &str,
-) -> PyResult<LeftOutChoice> {
-    let py = horizons.py();
-    let horizons = self::horizons(horizons, "horizons")?;
-    let averaging = self::averaging(py, averaging)?;
-    let geometry = &geometry.0;
-    let choice = py.detach(|| {
-        let steps = subspace::LeftOut { step_scale, horizons: &horizons, averaging };
-        subspace::greedy_left_out(geometry, budget, &steps)
-    });
-    LeftOutChoice::of(py, &choice.or_raise(py)?)
-}
-
-/// Blocks of the last layers, of as many as predict examples left out best.
+/// The blocks of the last layers whose update predicts held-out examples best.
 ///
 ///     d = argmin_d min_T risk(T; Σ_{b in the last d layers} K^(b)),   d = 1, 2, 4, …, all
 ///
-/// Layers are those that names tell, such as 5 in "value.5.3"; blocks without one are always in. Of
-/// equal numbers of layers the largest is taken. The other arguments are those of
-/// `greedy_left_out`. Beyond the paper.
+/// `step_scale` is the step size as a fraction of the largest stable one, `horizons` are candidate
+/// numbers of steps, ascending, and `averaging` says how leave-one-out errors are averaged: "plain",
+/// "trimmed", "median", "by-label" or "query-weighted". Blocks without a layer are always in: if none
+/// has one there is one set, of 0 layers. Of equal numbers of layers the largest is taken. Beyond the
+/// paper.
 #[pyfunction]
 #[pyo3(signature = (geometry, *, step_scale, horizons, averaging))]
 fn last_layers(
@@ -180,8 +143,8 @@ fn last_layers(
     let averaging = self::averaging(py, averaging)?;
     let geometry = &geometry.0;
     let choice = py.detach(|| {
-        let steps = subspace::LeftOut { step_scale, horizons: &horizons, averaging };
-        subspace::last_layers(geometry, &steps)
+        let settings = subspace::DepthSettings { step_scale, horizons: &horizons, averaging };
+        subspace::last_layers(geometry, &settings)
     });
     DepthChoice::of(py, &choice.or_raise(py)?)
 }
@@ -189,7 +152,6 @@ fn last_layers(
 pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = crate::submodule(parent, "subspace")?;
     module.add_class::<GreedyChoice>()?;
-    module.add_class::<LeftOutChoice>()?;
     module.add_class::<DepthChoice>()?;
     module.add_function(wrap_pyfunction!(trace_scores, &module)?)?;
     module.add_function(wrap_pyfunction!(query_scores, &module)?)?;
@@ -198,6 +160,5 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bottom, &module)?)?;
     module.add_function(wrap_pyfunction!(random, &module)?)?;
     module.add_function(wrap_pyfunction!(greedy_correction, &module)?)?;
-    module.add_function(wrap_pyfunction!(greedy_left_out, &module)?)?;
     module.add_function(wrap_pyfunction!(last_layers, &module)?)
 }

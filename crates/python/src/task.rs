@@ -169,7 +169,7 @@ pub(crate) fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, Py
 
 /// Something that JSON does not know as something that it does.
 #[pyfunction]
-fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     if let Ok(mapping) = object.cast::<PyMapping>() {
         let dictionary = PyDict::new(py);
@@ -183,7 +183,7 @@ fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
     let found = type_name(object);
     let message =
-        format!("a task holds {found}; texts, numbers, lists and dictionaries can be read");
+        format!("{found} is no JSON; texts, numbers, lists and dictionaries can be read");
     Err(named(py, "WrongType", message))
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Update {
 
 #[pymethods]
 impl Update {
-    /// The names of the blocks that it moves.
+    /// The names of the blocks that it updates.
     #[getter]
     fn blocks(&self) -> Vec<String> {
         self.update.blocks().iter().map(|(block, _)| block.to_string()).collect()
@@ -89,7 +89,7 @@ record! {
         /// The query's prediction after each step, also of those that an average averages, or
         /// before and after an update at once.
         query_path: Py<PyAny> = acted.outcome.query_path.as_slice(),
-        /// The same as the linear picture has it.
+        /// The same by the linearised model.
         linear_path: Py<PyAny> = acted.outcome.linear_path.as_slice(),
         /// The examples' predictions after each step, one row each time, or before and after an
         /// average or an update at once.

@@ -1,7 +1,7 @@
 //! Decisions under every horizon rule and every selection.
 
 use crate::Lines;
-use fewstep_core::{Error, Filter, Rules, decide};
+use fewstep_core::{Error, Filter, Overrides, Policy, decide};
 use fewstep_theory::pac_bayes::guarantee;
 
 pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
@@ -16,38 +16,37 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         "leave-one-out-average",
         "bayes-filter",
     ];
-    let selections = [
-        "all",
-        "query-aware",
-        "query-score",
-        "trace-top",
-        "trace-bottom",
-        "random",
-        "leave-one-out",
-        "depth",
-    ];
+    let selections =
+        ["all", "query-aware", "query-score", "trace-top", "trace-bottom", "random", "depth"];
     let rows = horizons
         .map(|horizon| (horizon, "all"))
         .into_iter()
         .chain(selections.map(|selection| ("evidence", selection)).into_iter().skip(1));
     for (horizon, selection) in rows {
         let budget = if ["all", "depth"].contains(&selection) { None } else { Some(2) };
-        let rules = Rules {
-            horizon: horizon.parse()?,
-            select: selection.parse()?,
-            horizons: (0..=12).collect(),
-            step_scale: 0.3,
-            coverage: 0.6,
-            seed: 7,
+        let overrides = Overrides {
+            horizon: Some(horizon.parse()?),
+            select: Some(selection.parse()?),
+            horizons: Some("0..12".parse()?),
+            step_scale: Some(0.3),
+            coverage: Some(0.6),
+            seed: Some(7),
             budget,
-            ..Rules::default()
+            ..Overrides::default()
         };
-        let decision = decide(&geometry, &rules)?;
+        let policy = overrides.of(&Policy::paper())?;
+        let decision = decide(&geometry, &policy)?;
         let name = |part: &str| format!("decide {horizon} {selection} {part}");
         let (when, how_far) = (&decision.when, &decision.how_far);
         let truth = |value: bool| f64::from(u8::from(value));
-        lines
-            .add(&name("when"), [truth(when.adapt), when.gate, when.gap_icl, when.gap_adapted]);
+        lines.add(&name("when"), [truth(when.adapt), when.weight]);
+        let evidence = when.evidence.into_iter();
+        lines.add(
+            &name("when.evidence"),
+            evidence.flat_map(|it| [it.gate, it.gap_icl, it.gap_adapted]),
+        );
+        let errors = when.leave_one_out.into_iter();
+        lines.add(&name("when.leave_one_out"), errors.flat_map(|it| [it.icl, it.adapted]));
         lines.add(
             &name("how_far"),
             [
@@ -61,14 +60,16 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         lines.add(&name("evidence"), how_far.evidence.clone());
         lines.add(&name("evidence_fixed"), how_far.evidence_fixed.clone());
         lines.add(&name("posterior"), how_far.posterior.clone());
-        lines.add(&name("left_out_risk"), how_far.left_out_risk.clone());
+        lines.add(&name("leave_one_out"), how_far.leave_one_out.clone());
         let residuals = geometry.residuals();
-        let bound = guarantee(residuals, &decision, &rules.horizons, 0.95)?.into_iter();
+        let bound = guarantee(residuals, &decision, 0.95)?.into_iter();
         lines.add(
             &name("pac_bayes"),
             bound.flat_map(|it| [it.bound, it.slack, it.confidence, it.inverse_temperature]),
         );
         lines.add(&name("selected"), decision.which.selected.iter().map(|&block| block as f64));
+        let depth = decision.which.depth.iter();
+        lines.add(&name("depth"), depth.flat_map(|it| it.risks.clone()));
         lines.add(
             &name("blocks"),
             decision
@@ -88,8 +89,8 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         lines.add(&name("signal"), [signal.signal_variance, signal.noise_variance]);
         lines.add(&name("eigenvalues"), decision.spectrum.eigenvalues().to_vec());
         lines.add(&name("kernel"), decision.block.kernel().values().to_vec());
-        let fit = decision.update.prompt_fit(&decision.spectrum, geometry.residuals())?;
-        lines.add(&name("update"), fit);
+        let fit = decision.plan.prompt_fit(&decision.spectrum, geometry.residuals())?;
+        lines.add(&name("plan"), fit);
     }
     Ok(())
 }

@@ -4,12 +4,13 @@ use crate::inputs::{self, EXAMPLES, features};
 use crate::{Lines, leave_one_out};
 use fewstep_core::{Block, Error, Factors, Geometry, Matrix};
 
-/// Two blocks with a query.
+/// Three blocks with a query, each in a layer of its own.
 pub(crate) fn geometry() -> Result<Geometry, Error> {
     let block = |index: usize| {
         let query = &features(index, EXAMPLES + 1, 3)[EXAMPLES];
-        let name = format!("value.5.{index}");
-        Block::from_features(name, &features(index, EXAMPLES, 3), Some(query))
+        let rows = features(index, EXAMPLES, 3);
+        let block = Block::from_features(format!("value.{index}.5"), &rows, Some(query));
+        block.map(|block| block.in_layer(index))
     };
     Geometry::new(inputs::residuals(), vec![block(0)?, block(1)?, block(2)?])
 }
@@ -29,6 +30,8 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         .with_parameters(3);
     lines_of(lines, "Block", &given);
     lines.add("Block.name", given.name().bytes().map(f64::from));
+    let layers = geometry.blocks().iter().filter_map(Block::layer);
+    lines.add("Block.layer", layers.map(|layer| layer as f64));
     lines_of(lines, "Block.from_features", &geometry.blocks()[1]);
     let rows = features(0, EXAMPLES, 3);
     let prior = vec![vec![2.0, 0.5, 0.0], vec![0.5, 1.0, 0.25], vec![0.0, 0.25, 3.0]];

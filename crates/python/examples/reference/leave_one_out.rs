@@ -1,8 +1,8 @@
 //! What examples say about horizons when they are left out.
 
 use crate::{Lines, inputs};
-use fewstep_core::leave_one_out::{Answers, Averaging, LeaveOneOut};
-use fewstep_core::{Error, Matrix, Spectrum, StepSize};
+use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
+use fewstep_core::{Answers, Error, Matrix, Spectrum, StepSize};
 
 /// Labels of which one has two examples, and a range that predictions leave.
 pub(crate) fn answers() -> Result<Answers, Error> {
@@ -24,12 +24,11 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         lines.add(&name("errors"), left_out.errors().values().to_vec());
         lines.add(&name("candidates"), left_out.candidates().iter().map(|&steps| steps.into()));
         let again = LeaveOneOut::from_errors(&candidates, left_out.errors().clone())?;
-        lines.add(&name("from_errors"), again.risk(Averaging::Balanced)?);
+        lines.add(&name("from_errors"), again.risk(Averaging::Median)?);
         for (kind, averaging) in [
             ("plain", Averaging::Plain),
             ("trimmed", Averaging::Trimmed),
             ("median", Averaging::Median),
-            ("balanced", Averaging::Balanced),
             ("by-label", Averaging::ByLabel),
             ("query-weighted", Averaging::QueryWeighted),
         ] {

@@ -1,8 +1,8 @@
 //! What the built-in model says about a small task.
 
 use crate::Lines;
-use fewstep::{Action, Dynamics, Error, Session, Way};
-use fewstep_core::{HorizonRule, Rules, decide};
+use fewstep::{Action, Dynamics, Error, Policy, Predictor};
+use fewstep_core::{HorizonRule, decide};
 use fewstep_engine::choose_blocks;
 
 const TASK: &[u8] = br#"{"id": "t1", "template": "{x}->{y}",
@@ -15,8 +15,8 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     let model = fewstep::builtin()?;
     let blocks = choose_blocks("value@last2", model.config())?;
     let seen = model.observe(&task, &blocks)?;
-    let rules = Rules { horizon: HorizonRule::Fixed(3), ..Rules::default() };
-    let outcome = model.act(&task, &decide(&seen.geometry, &rules)?)?;
+    let policy = Policy { horizon: HorizonRule::Fixed { steps: 3 }, ..Policy::paper() };
+    let outcome = model.act(&task, &decide(&seen.geometry, &policy)?)?;
     lines.add("Model.act.icl", [outcome.icl, outcome.adapted]);
     lines.add("Model.act.query_path", outcome.query_path);
     lines.add("Model.act.linear_path", outcome.linear_path);
@@ -24,11 +24,12 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     lines.add("Model.observe.predictions", seen.predictions);
     lines.add("Model.observe.residuals", seen.geometry.residuals().to_vec());
     lines.add("Model.observe.query_prediction", [seen.query_prediction]);
-    let usual = Session::new(model, Action::Act)?.with_matrices(true);
-    let said = usual.answer(&task)?.report.prediction;
-    lines.add("Model.predict.usual", said.adapted.into_iter().chain(said.linear));
-    let way = Way { dynamics: Dynamics::Steps, ..Way::usual(usual.model().config()) };
-    let report = usual.with_way(way)?.answer(&task)?.report;
+    let default = Predictor::new(model.clone(), Policy::default(), Action::Act)?;
+    let said = default.answer(&task)?.report.prediction;
+    lines.add("Model.predict.default", said.adapted.into_iter().chain(said.linear));
+    let policy = Policy { dynamics: Dynamics::Steps, ..Policy::default() };
+    let predictor = Predictor::new(model, policy, Action::Act)?.with_matrices(true);
+    let report = predictor.answer(&task)?.report;
     let prediction = &report.prediction;
     let (adapted, linear) = (prediction.adapted, prediction.linear);
     lines.add(
@@ -46,7 +47,7 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     if let Some(how_far) = report.how_far {
         lines.add("Model.predict.evidence", how_far.evidence);
         lines.add("Model.predict.posterior", how_far.posterior);
-        lines.add("Model.predict.left_out_risk", how_far.left_out_risk);
+        lines.add("Model.predict.leave_one_out", how_far.leave_one_out);
     }
     if let Some(geometry) = report.geometry {
         lines.add("Model.predict.eigenvalues", geometry.eigenvalues);

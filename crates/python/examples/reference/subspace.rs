@@ -2,20 +2,18 @@
 
 use crate::{Lines, inputs, leave_one_out};
 use fewstep_core::leave_one_out::Averaging;
-use fewstep_core::subspace::{self, LeftOut};
+use fewstep_core::subspace::{self, DepthSettings};
 use fewstep_core::{Block, Error, Geometry, Rng};
 
 pub(crate) fn geometry() -> Result<Geometry, Error> {
     let block = |index: usize| {
         let query = inputs::features(index + 5, 1, 3).remove(0);
         let features = inputs::features(index, inputs::EXAMPLES, 3);
-        Block::from_features(
-            format!("value.{}.{}", index / 2, index % 2),
-            &features,
-            Some(&query),
-        )
+        let (layer, head) = (index / 2, index % 2);
+        let name = format!("value.{layer}.{head}");
+        Ok(Block::from_features(name, &features, Some(&query))?.in_layer(layer))
     };
-    Geometry::new(inputs::residuals(), (0..4).map(block).collect::<Result<_, _>>()?)
+    Geometry::new(inputs::residuals(), (0..4).map(block).collect::<Result<_, Error>>()?)
 }
 
 fn positions(found: Vec<usize>) -> impl Iterator<Item = f64> {
@@ -40,15 +38,10 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
         ("plain", Averaging::Plain),
         ("trimmed", Averaging::Trimmed),
         ("median", Averaging::Median),
-        ("balanced", Averaging::Balanced),
         ("by-label", Averaging::ByLabel),
         ("query-weighted", Averaging::QueryWeighted),
     ] {
-        let steps = LeftOut { step_scale: 0.25, horizons: &horizons, averaging };
-        let choice = subspace::greedy_left_out(geometry, 3, &steps)?;
-        let blocks = format!("subspace.greedy_left_out.blocks.{name}");
-        lines.add(&blocks, positions(choice.blocks));
-        lines.add(&format!("subspace.greedy_left_out.risks.{name}"), choice.risks);
+        let steps = DepthSettings { step_scale: 0.25, horizons: &horizons, averaging };
         let choice = subspace::last_layers(geometry, &steps)?;
         let blocks = format!("subspace.last_layers.blocks.{name}");
         lines.add(&blocks, positions(choice.blocks));

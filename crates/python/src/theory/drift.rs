@@ -1,4 +1,4 @@
-//! The module `theory.drift`: may the linear picture still be trusted?
+//! The module `theory.drift`: may the linearised model still be trusted?
 
 use crate::arrays::{matrix, numbers};
 use crate::errors::OrRaise;
@@ -123,7 +123,7 @@ impl LocalConstants {
 }
 
 crate::record! {
-    /// How far one observation is from the linear picture.
+    /// How far one observation is from the linearised model.
     Departure from seen: drift::Departure {
         /// The number of steps.
         horizon: u32 = seen.horizon,
@@ -144,7 +144,7 @@ crate::record! {
     }
 }
 
-/// A running comparison of a model's real steps with the linear picture.
+/// A running comparison of a model's real steps with the linearised model.
 ///
 ///     f_T^lin = {I − (I − ρK_0)^T} r                                               (App. F.1)
 ///
@@ -207,7 +207,7 @@ impl Watch {
         self.0.trusted_until(tolerance).or_raise(py)
     }
 
-    /// The power of time with which the gap to the linear picture grows: about 2 where the law
+    /// The power of time with which the gap to the linearised model grows: about 2 where the law
     /// of Thm. F.5 rules. None before two gaps over rounding were seen.
     #[getter]
     fn growth_exponent(&self) -> Option<f64> {

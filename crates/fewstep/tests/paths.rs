@@ -40,7 +40,7 @@ fn brief(report: &Value) -> Value {
         }
     };
     remove(&mut brief["prediction"], &["path"]);
-    let settings = ["averaging", "inverse_temperature", "leave_alone_odds"];
+    let settings = ["averaging", "inverse_temperature", "leave_alone_odds", "pac_bayes"];
     remove(&mut brief["how_far"], &["horizons", "left_out_risk"]);
     remove(&mut brief["how_far"], &settings);
     remove(&mut brief["which"], &["blocks"]);

@@ -78,7 +78,7 @@ impl Filter for GradientFlow {
 /// ∫₀^∞ γ e^(−γs) (1 − e^(−sλ)) ds = λ/(λ + γ)                                   (Prop. G.6)
 /// ```
 ///
-/// With the rate `γ = λ★` it is the [`BayesFilter`].
+/// With the rate `γ = λ★` it is the [`BayesFilter`](fewstep_core::BayesFilter).
 ///
 /// # Examples
 ///

@@ -178,8 +178,7 @@ pub(super) fn serve(arguments: &Serve) -> Result<End, Error> {
     service.refuse();
     FEWSTEP.note("finishing what is under way; interrupt again to end at once");
     if !service.drain() {
-        FEWSTEP
-            .note(format!("what was under way took longer than {grace} s and was abandoned"));
+        FEWSTEP.note(format!("what was under way took longer than {grace} s and was dropped"));
     }
     Ok(End::Done)
 }

@@ -248,7 +248,7 @@ fn reasons_by_leave_one_out_are_the_literal_errors() {
                         .iter()
                         .zip(&decision.how_far.posterior)
                         .map(|(&steps, weight)| {
-                            let mut fit = vec![0.0; 10];
+                            let mut fit = [0.0; 10];
                             for _ in 0..steps {
                                 let pull: Vec<f64> = (0..10)
                                     .map(|j| {

@@ -22,8 +22,8 @@ from .evidence import Evidence as Evidence
 from .evidence import HorizonChoice as HorizonChoice
 from .evidence import best_horizon as best_horizon
 from .evidence import evidence_curve as evidence_curve
-from .leave_one_out import Answers, Interval
 from .signal import SignalFit
+from .subspace import DepthChoice
 from .theory.pac_bayes import Bound
 
 # Arrays.
@@ -139,14 +139,24 @@ class Block:
         coupling: ArrayLike | None = None,
         query_variance: float | None = None,
         parameters: int | None = None,
+        layer: int | None = None,
     ) -> Block: ...
     @classmethod
     def from_features(
-        cls, name: str, features: ArrayLike, query: ArrayLike | None = None
+        cls,
+        name: str,
+        features: ArrayLike,
+        query: ArrayLike | None = None,
+        layer: int | None = None,
     ) -> Block: ...
     @classmethod
     def from_prior(
-        cls, name: str, features: ArrayLike, prior: ArrayLike, query: ArrayLike | None = None
+        cls,
+        name: str,
+        features: ArrayLike,
+        prior: ArrayLike,
+        query: ArrayLike | None = None,
+        layer: int | None = None,
     ) -> Block: ...
     @classmethod
     def from_factors(
@@ -154,11 +164,16 @@ class Block:
         name: str,
         examples: Iterable[tuple[ArrayLike, ArrayLike]],
         query: tuple[ArrayLike, ArrayLike] | None = None,
+        layer: int | None = None,
     ) -> Block: ...
     @classmethod
     def intercept(cls, examples: int) -> Block: ...
     @property
     def name(self) -> str: ...
+    @property
+    def layer(self) -> int | None: ...
+    @property
+    def id(self) -> int | None: ...
     @property
     def kernel(self) -> NDArray[numpy.float64]: ...
     @property
@@ -207,62 +222,92 @@ class Geometry:
     def precondition(self, variances: ArrayLike) -> Geometry: ...
     def to_dict(self) -> dict[str, Any]: ...
 
-# rules.rs
-
-_Averaging = Literal["plain", "trimmed", "median", "balanced", "by-label", "query-weighted"]
-_Selection = Literal[
-    "all",
-    "query-aware",
-    "query-score",
-    "trace-top",
-    "trace-bottom",
-    "random",
-    "leave-one-out",
-    "depth",
-]
+# leave_one_out.rs
 
 @final
-class Rules:
+class Interval:
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+@final
+class Answers:
+    def __new__(
+        cls, labels: Iterable[int], predictions: ArrayLike, range: ArrayLike
+    ) -> Answers: ...
+    @property
+    def labels(self) -> list[int]: ...
+    @property
+    def room(self) -> list[Interval]: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+# policy.rs
+
+_Dynamics = Literal["linear", "steps"]
+_Selection = Literal[
+    "all", "query-aware", "query-score", "trace-top", "trace-bottom", "random", "depth"
+]
+_Policy = Union["Policy", Mapping[str, Any], str]
+
+@final
+class Policy:
     def __new__(
         cls,
         *,
-        horizon: str | int = "evidence",
-        horizons: Iterable[int] | None = None,
-        step_scale: float = 0.1,
-        select: _Selection = "all",
+        name: str | None = None,
+        blocks: str | None = None,
+        selection: Mapping[str, Any] | _Selection | None = None,
+        horizon: Mapping[str, Any] | str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+    ) -> Policy: ...
+    @staticmethod
+    def default() -> Policy: ...
+    @staticmethod
+    def paper() -> Policy: ...
+    @staticmethod
+    def named(name: str) -> Policy: ...
+    @staticmethod
+    def from_json(text: str) -> Policy: ...
+    @staticmethod
+    def of(policy: _Policy) -> Policy: ...
+    def with_overrides(
+        self,
+        *,
+        blocks: str | None = None,
+        select: _Selection | None = None,
         budget: int | None = None,
-        selection_horizon: int = 8,
-        inverse_temperature: float = 1.0,
-        leave_one_out: _Averaging = "trimmed",
-        leave_one_out_gate: float = 0.0,
-        leave_alone_odds: float = 5.0,
-        coverage: float = 0.8,
-        seed: int = 0,
-    ) -> Rules: ...
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
+    ) -> Policy: ...
     @property
-    def horizon(self) -> str: ...
+    def name(self) -> str: ...
+    @property
+    def blocks(self) -> str: ...
+    @property
+    def selection(self) -> dict[str, Any]: ...
+    @property
+    def horizon(self) -> dict[str, Any]: ...
     @property
     def horizons(self) -> list[int]: ...
     @property
     def step_scale(self) -> float: ...
     @property
-    def select(self) -> str: ...
-    @property
-    def budget(self) -> int | None: ...
-    @property
-    def selection_horizon(self) -> int: ...
-    @property
-    def inverse_temperature(self) -> float: ...
-    @property
-    def leave_one_out(self) -> str: ...
-    @property
-    def leave_one_out_gate(self) -> float: ...
-    @property
-    def leave_alone_odds(self) -> float: ...
+    def dynamics(self) -> str: ...
     @property
     def coverage(self) -> float: ...
     @property
-    def seed(self) -> int: ...
+    def looks_at_query(self) -> bool: ...
+    def differences(self, other: _Policy | None = None) -> list[str]: ...
+    def to_json(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 # decide.rs
@@ -271,19 +316,16 @@ class Rules:
 def decide(
     kernel: Geometry,
     *,
-    rules: Rules | None = None,
-    horizon: str | int = "evidence",
-    horizons: Iterable[int] | None = None,
-    step_scale: float = 0.1,
-    select: _Selection = "all",
+    policy: _Policy | None = "default",
+    blocks: str | None = None,
+    select: _Selection | None = None,
     budget: int | None = None,
-    selection_horizon: int = 8,
-    inverse_temperature: float = 1.0,
-    leave_one_out: _Averaging = "trimmed",
-    leave_one_out_gate: float = 0.0,
-    leave_alone_odds: float = 5.0,
-    coverage: float = 0.8,
-    seed: int = 0,
+    horizon: str | int | None = None,
+    horizons: str | Iterable[int] | None = None,
+    step_scale: float | None = None,
+    dynamics: _Dynamics | None = None,
+    coverage: float | None = None,
+    seed: int | None = None,
 ) -> Decision: ...
 @overload
 def decide(
@@ -292,23 +334,22 @@ def decide(
     coupling: ArrayLike | None = None,
     query_variance: float | None = None,
     *,
-    rules: Rules | None = None,
-    horizon: str | int = "evidence",
-    horizons: Iterable[int] | None = None,
-    step_scale: float = 0.1,
-    select: _Selection = "all",
+    policy: _Policy | None = "default",
+    blocks: str | None = None,
+    select: _Selection | None = None,
     budget: int | None = None,
-    selection_horizon: int = 8,
-    inverse_temperature: float = 1.0,
-    leave_one_out: _Averaging = "trimmed",
-    leave_one_out_gate: float = 0.0,
-    leave_alone_odds: float = 5.0,
-    coverage: float = 0.8,
-    seed: int = 0,
+    horizon: str | int | None = None,
+    horizons: str | Iterable[int] | None = None,
+    step_scale: float | None = None,
+    dynamics: _Dynamics | None = None,
+    coverage: float | None = None,
+    seed: int | None = None,
 ) -> Decision: ...
 
 @final
 class Decision:
+    @property
+    def policy(self) -> Policy: ...
     @property
     def when(self) -> When: ...
     @property
@@ -316,7 +357,7 @@ class Decision:
     @property
     def which(self) -> Which: ...
     @property
-    def update(self) -> ChosenUpdate: ...
+    def plan(self) -> Plan: ...
     @property
     def block(self) -> Block: ...
     @property
@@ -335,6 +376,30 @@ class When:
     def adapt(self) -> bool: ...
     @property
     def reason(self) -> str: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def leave_one_out(self) -> LeaveOneOutErrors | None: ...
+    @property
+    def evidence(self) -> EvidenceReasons | None: ...
+    @property
+    def gate(self) -> float | None: ...
+    @property
+    def gap_icl(self) -> float | None: ...
+    @property
+    def gap_adapted(self) -> float | None: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+@final
+class LeaveOneOutErrors:
+    @property
+    def icl(self) -> float: ...
+    @property
+    def adapted(self) -> float: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+@final
+class EvidenceReasons:
     @property
     def gate(self) -> float: ...
     @property
@@ -366,7 +431,7 @@ class HowFar:
     @property
     def posterior(self) -> NDArray[numpy.float64]: ...
     @property
-    def left_out_risk(self) -> NDArray[numpy.float64]: ...
+    def leave_one_out(self) -> NDArray[numpy.float64]: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @final
@@ -379,6 +444,8 @@ class Which:
     def selected(self) -> list[int]: ...
     @property
     def blocks(self) -> list[BlockScore]: ...
+    @property
+    def depth(self) -> DepthChoice | None: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @final
@@ -386,13 +453,15 @@ class BlockScore:
     @property
     def name(self) -> str: ...
     @property
+    def id(self) -> int | None: ...
+    @property
     def trace(self) -> float: ...
     @property
     def query(self) -> float | None: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @final
-class ChosenUpdate:
+class Plan:
     @property
     def kind(self) -> Literal["none", "steps", "average", "averaged-steps", "posterior"]: ...
     @property
@@ -427,7 +496,6 @@ _Task = Union[Task, Mapping[str, Any], str, bytes]
 _Tasks = Union[List[Any], Tuple[Any, ...], Iterator[Any]]
 _Progress = Union[bool, Literal["always"], None]
 _Pair = Union[Mapping[str, Any], Sequence[Any]]
-_Horizons = Union[str, Iterable[int], None]
 
 @final
 class Task:
@@ -503,6 +571,30 @@ class ReportWhen:
     @property
     def reason(self) -> str: ...
     @property
+    def weight(self) -> float: ...
+    @property
+    def leave_one_out(self) -> Optional[ReportLeaveOneOut]: ...
+    @property
+    def evidence(self) -> Optional[ReportEvidence]: ...
+    @property
+    def gate(self) -> Optional[float]: ...
+    @property
+    def gap_icl(self) -> Optional[float]: ...
+    @property
+    def gap_adapted(self) -> Optional[float]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ReportLeaveOneOut:
+    @property
+    def icl(self) -> float: ...
+    @property
+    def adapted(self) -> float: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ReportEvidence:
+    @property
     def gate(self) -> float: ...
     @property
     def gap_icl(self) -> float: ...
@@ -543,13 +635,7 @@ class ReportHowFar:
     @property
     def posterior(self) -> NDArray[numpy.float64]: ...
     @property
-    def left_out_risk(self) -> NDArray[numpy.float64]: ...
-    @property
-    def averaging(self) -> Optional[str]: ...
-    @property
-    def inverse_temperature(self) -> Optional[float]: ...
-    @property
-    def leave_alone_odds(self) -> Optional[float]: ...
+    def leave_one_out(self) -> NDArray[numpy.float64]: ...
     @property
     def pac_bayes(self) -> Optional[ReportPacBayes]: ...
     def to_dict(self) -> Dict[str, Any]: ...
@@ -617,9 +703,25 @@ class Passes:
     def to_dict(self) -> Dict[str, Any]: ...
 
 @final
+class ReportLines:
+    @property
+    def when(self) -> Optional[str]: ...
+    @property
+    def how_far(self) -> Optional[str]: ...
+    @property
+    def which(self) -> str: ...
+    @property
+    def prediction(self) -> str: ...
+    @property
+    def error(self) -> Optional[str]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
 class Report:
     @property
     def id(self) -> str: ...
+    @property
+    def policy(self) -> Optional[Policy]: ...
     @property
     def prediction(self) -> ReportPrediction: ...
     @property
@@ -632,6 +734,8 @@ class Report:
     def geometry(self) -> Optional[ReportGeometry]: ...
     @property
     def passes(self) -> Passes: ...
+    @property
+    def lines(self) -> ReportLines: ...
     def to_json(self) -> str: ...
     def to_dict(self) -> Dict[str, Any]: ...
     def _repr_html_(self) -> str: ...
@@ -713,20 +817,50 @@ class Model:
     def source(self) -> str: ...
     @property
     def config(self) -> Dict[str, Any]: ...
-    def blocks(self, choice: Union[str, Sequence[str], None] = None) -> List[str]: ...
-    def observe(self, task: _Task, blocks: Union[str, Sequence[str], None] = None) -> Observation: ...
+    def blocks(
+        self,
+        choice: Union[str, Sequence[str], None] = None,
+        *,
+        policy: Optional[_Policy] = "default",
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
+    ) -> List[str]: ...
+    def observe(
+        self,
+        task: _Task,
+        blocks: Union[str, Sequence[str], None] = None,
+        *,
+        policy: Optional[_Policy] = "default",
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
+    ) -> Observation: ...
     @overload
     def decide(
         self,
         tasks: _Task,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
@@ -738,13 +872,16 @@ class Model:
         self,
         tasks: _Tasks,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
@@ -757,13 +894,16 @@ class Model:
         self,
         tasks: Any,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
@@ -775,14 +915,16 @@ class Model:
         self,
         tasks: _Task,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        dynamics: Optional[Literal["steps", "linear"]] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
@@ -794,14 +936,16 @@ class Model:
         self,
         tasks: _Tasks,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        dynamics: Optional[Literal["steps", "linear"]] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
@@ -813,14 +957,16 @@ class Model:
         self,
         tasks: Any,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        dynamics: Optional[Literal["steps", "linear"]] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
@@ -831,14 +977,16 @@ class Model:
         self,
         tasks: Any,
         *,
-        blocks: Optional[str] = None,
-        select: Optional[str] = None,
-        budget: Optional[int] = None,
-        horizon: Union[str, int, None] = None,
-        horizons: _Horizons = None,
-        step_scale: Optional[float] = None,
-        dynamics: Optional[Literal["steps", "linear"]] = None,
-        seed: Optional[int] = 0,
+        policy: Optional[_Policy] = "default",
+        blocks: str | None = None,
+        select: _Selection | None = None,
+        budget: int | None = None,
+        horizon: str | int | None = None,
+        horizons: str | Iterable[int] | None = None,
+        step_scale: float | None = None,
+        dynamics: _Dynamics | None = None,
+        coverage: float | None = None,
+        seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,

@@ -1,34 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from ._native import StepSize
+from ._native import Answers, Interval, StepSize
 from .evidence import HorizonChoice
 
-_Averaging = Literal["plain", "trimmed", "median", "balanced", "by-label", "query-weighted"]
-
-@final
-class Interval:
-    @property
-    def lower(self) -> float: ...
-    @property
-    def upper(self) -> float: ...
-    def to_dict(self) -> dict[str, Any]: ...
-
-@final
-class Answers:
-    def __new__(
-        cls, labels: Iterable[int], predictions: ArrayLike, range: ArrayLike
-    ) -> Answers: ...
-    @property
-    def labels(self) -> list[int]: ...
-    @property
-    def room(self) -> list[Interval]: ...
-    def to_dict(self) -> dict[str, Any]: ...
+_Averaging = Literal["plain", "trimmed", "median", "by-label", "query-weighted"]
 
 @final
 class LeaveOneOut:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import pathlib
@@ -45,6 +46,9 @@ COLUMNS = (
 
 _SETTINGS = "settings.json"
 
+#: The options that change single fields of a policy.
+_OVERRIDES = frozenset(inspect.signature(fewstep.Policy.with_overrides).parameters) - {"self"}
+
 
 def predict(
     dataset: Union["ray.data.Dataset", Iterable[Any], str, os.PathLike[str]],
@@ -54,21 +58,22 @@ def predict(
     batch_size: int = 8,
     out: Optional[Union[str, os.PathLike[str]]] = None,
     load: Optional[Mapping[str, Any]] = None,
+    policy: Any = "default",
     **options: Any,
 ) -> "ray.data.Dataset":
     """Answers every task of a dataset and gives a dataset with one row per task.
 
     `dataset` is a Ray dataset, an iterable of tasks (dictionaries or `fewstep.Task`), or the path
     of JSON Lines. A row of a dataset holds the fields of a task, or a column `task` with one as a
-    dictionary or as JSON. `model` and `load` are those of `fewstep.Model.load`, `options` those of
-    `Model.predict`; `concurrency` is the number of worker processes.
+    dictionary or as JSON. `model` and `load` are those of `fewstep.Model.load`, `policy` and
+    `options` those of `Model.predict`; `concurrency` is the number of worker processes.
 
     Without `out` the result is lazy, as Ray's datasets are. With `out`, a directory that all
     workers reach, answers are written there as they come, tasks that it answers already are passed
-    over, and the result is everything in it; so a run that was stopped goes on when it is started
-    again.
+    over, and the result is everything in it; so a run that was stopped continues when it is started
+    again. Model and policy must be those that it was started with.
     """
-    settings = {"model": str(model), "load": dict(load or {}), "options": dict(options)}
+    settings = {"model": str(model), "load": dict(load or {}), **_asked(policy, options)}
     directory = None if out is None else pathlib.Path(out).absolute()
     answered = frozenset() if directory is None else _answered(directory, settings)
     # One step from rows to answers: a step of its own for anything else would wait for a processor
@@ -85,6 +90,17 @@ def predict(
         return answers
     answers.materialize()
     return _read(directory)
+
+
+def _asked(policy: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole policy and the other options; what is wrong with them is said before any work."""
+    overrides = {name: value for name, value in options.items() if name in _OVERRIDES}
+    chosen = fewstep.Policy.of(policy).with_overrides(**overrides)
+    # A seed is for low-rank blocks, too, which no policy describes.
+    others = {name: value for name, value in options.items() if name not in _OVERRIDES}
+    if "seed" in options:
+        others["seed"] = options["seed"]
+    return {"policy": chosen.to_dict(), "options": others}
 
 
 def _rows_of(dataset: Any) -> "ray.data.Dataset":
@@ -135,7 +151,7 @@ class _Worker:
         answered: FrozenSet[str],
     ) -> None:
         self._model = fewstep.Model.load(settings["model"], **settings["load"])
-        self._options = {"threads": 1, **settings["options"]}
+        self._options = {"threads": 1, **settings["options"], "policy": settings["policy"]}
         self._out = out
         self._answered = answered
 

@@ -21,7 +21,6 @@ SELECTIONS = [
     "trace-top",
     "trace-bottom",
     "random",
-    "leave-one-out",
     "depth",
 ]
 
@@ -33,6 +32,7 @@ def cases():
     for horizon, selection in rows:
         decision = fewstep.decide(
             geometry(),
+            policy="paper",
             horizon=horizon,
             select=selection,
             horizons=range(13),
@@ -44,7 +44,12 @@ def cases():
         name = lambda part: f"decide {horizon} {selection} {part}"
         when, far, query = decision.when, decision.how_far, decision.query
         bound, interval = decision.pac_bayes(), query.interval
-        found[name("when")] = [when.adapt, when.gate, when.gap_icl, when.gap_adapted]
+        evidence, errors, depth = when.evidence, when.leave_one_out, decision.which.depth
+        found[name("when")] = [when.adapt, when.weight]
+        found[name("when.evidence")] = (
+            [] if evidence is None else [evidence.gate, evidence.gap_icl, evidence.gap_adapted]
+        )
+        found[name("when.leave_one_out")] = [] if errors is None else [errors.icl, errors.adapted]
         found[name("how_far")] = [
             far.horizon,
             far.at_edge,
@@ -55,13 +60,14 @@ def cases():
         found[name("evidence")] = far.evidence
         found[name("evidence_fixed")] = far.evidence_fixed
         found[name("posterior")] = far.posterior
-        found[name("left_out_risk")] = far.left_out_risk
+        found[name("leave_one_out")] = far.leave_one_out
         found[name("pac_bayes")] = [
             bound.bound,
             bound.slack,
             bound.confidence,
             bound.inverse_temperature,
         ]
+        found[name("depth")] = [] if depth is None else depth.risks
         found[name("selected")] = decision.which.selected
         found[name("blocks")] = [[one.trace, one.query] for one in decision.which.blocks]
         found[name("query")] = [query.correction, query.standard_deviation]
@@ -70,7 +76,7 @@ def cases():
         found[name("signal")] = [signal.signal_variance, signal.noise_variance]
         found[name("eigenvalues")] = decision.spectrum.eigenvalues
         found[name("kernel")] = decision.block.kernel
-        found[name("update")] = decision.update.filter.prompt_fit(
+        found[name("plan")] = decision.plan.filter.prompt_fit(
             decision.spectrum, inputs.residuals()
         )
     return found

@@ -7,12 +7,13 @@ from .inputs import EXAMPLES, features
 
 
 def geometry() -> fewstep.Geometry:
-    """Three blocks with a query."""
+    """Three blocks with a query, each in a layer of its own."""
     blocks = [
         fewstep.Block.from_features(
-            f"value.5.{index}",
+            f"value.{index}.5",
             features(index, EXAMPLES, 3),
             features(index, EXAMPLES + 1, 3)[EXAMPLES],
+            index,
         )
         for index in range(3)
     ]
@@ -43,6 +44,7 @@ def cases():
         "Geometry.precondition": whole.precondition([0.3, 1.0, 2.7]).total(),
     }
     found = {"Block.name": list(given.name.encode())}
+    found["Block.layer"] = [block.layer for block in whole.blocks]
     answered = whole.with_answers(leave_one_out.answers())
     found["Geometry.answers"] = answered.answers.labels
     for name, block in blocks.items():

@@ -14,8 +14,8 @@ TASK = {
 def cases():
     with fewstep.Model.load() as model:
         seen = model.observe(TASK, "value@last2")
-        outcome = model.act(TASK, fewstep.decide(seen.geometry, horizon=3))
-        usual = model.predict(TASK).prediction
+        outcome = model.act(TASK, fewstep.decide(seen.geometry, policy="paper", horizon=3))
+        default = model.predict(TASK).prediction
         report = model.predict(TASK, full=True, dynamics="steps")
     prediction, how_far = report.prediction, report.how_far
     interval = prediction.interval
@@ -27,14 +27,14 @@ def cases():
         "Model.observe.predictions": seen.predictions,
         "Model.observe.residuals": seen.residuals,
         "Model.observe.query_prediction": seen.query_prediction,
-        "Model.predict.usual": [usual.adapted, usual.linear],
+        "Model.predict.default": [default.adapted, default.linear],
         "Model.predict.prediction": [prediction.icl, prediction.adapted, prediction.linear],
         "Model.predict.interval": [interval.lower, interval.upper, interval.coverage],
         "Model.predict.path.linear": prediction.path.linear,
         "Model.predict.path.steps": prediction.path.steps,
         "Model.predict.evidence": how_far.evidence,
         "Model.predict.posterior": how_far.posterior,
-        "Model.predict.left_out_risk": how_far.left_out_risk,
+        "Model.predict.leave_one_out": how_far.leave_one_out,
         "Model.predict.eigenvalues": report.geometry.eigenvalues,
         "Model.predict.response": report.geometry.response,
         "Model.predict.bayes_response": report.geometry.bayes_response,

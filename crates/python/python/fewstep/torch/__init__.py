@@ -2,11 +2,12 @@
 
 Observe a task, decide, act; the same three parts as with the tool's own models::
 
-    observation = fewstep.torch.observe(model, tokenizer, task, blocks="value@last4")
-    decision = fewstep.torch.decide(observation, horizon="evidence")
+    observation = fewstep.torch.observe(model, tokenizer, task)
+    decision = fewstep.torch.decide(observation)
     with fewstep.torch.adapted(model, decision) as adapted_model:
         print(adapted_model.prediction)
 
+``policy=`` and single keywords choose another policy than the default one, as everywhere else.
 Inside the ``with`` block the model holds the updated weights; when it ends, however it ends, they
 are what they were before, bit for bit. Observing needs one forward and one backward pass and no
 gradient of a weight.

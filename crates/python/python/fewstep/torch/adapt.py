@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from .. import errors
-from .decision import Decision, Plan
+from .decision import Decision, Plan, decide
 from .export import export_peft
 from .layouts import Place
 from .observe import Observation
@@ -31,7 +31,7 @@ class Adapted:
     prediction      its prediction for the query
     base_prediction that without the update
     losses          ``½ Σ_i (y_i − s_i)²`` before each step; empty if no step was taken
-    update          per moved block its change, ``[inputs, outputs]``
+    update          per updated block its change, ``[inputs, outputs]``
     =============== =======================================================================
     """
 
@@ -99,15 +99,28 @@ def adapted(
     model: torch.nn.Module,
     decision: Any,
     observation: Optional[Observation] = None,
+    *,
+    policy: Any = None,
+    **overrides: Any,
 ) -> Iterator[Adapted]:
     """Adapts a model as decided, for as long as a ``with`` block.
 
     ``decision`` comes from :func:`decide`, or is a :class:`Plan`, or a ``fewstep.Decision`` together
-    with the ``observation`` it was made for. Real full-batch gradient steps on
-    ``½ Σ_i (y_i − s_i)²`` over the leave-one-out prompts move the chosen blocks and nothing else.
-    Inside the block the model holds the updated weights, rounded to its own precision; when the
-    block ends, by an exception or not, they are what they were, bit for bit.
+    with the ``observation`` it was made for; or it is an :class:`Observation`, on which
+    ``policy`` and ``overrides`` decide as in :func:`decide`. Real full-batch gradient steps on
+    ``½ Σ_i (y_i − s_i)²`` over the leave-one-out prompts update the chosen blocks and nothing else,
+    whatever the policy's dynamics: the linearised model needs no other weights, it is
+    ``observation.query_prediction + decision.query.correction``. Inside the block the model holds
+    the updated weights, rounded to its own precision; when the block ends, by an exception or not,
+    they are what they were, bit for bit.
     """
+    if isinstance(decision, Observation):
+        decision = decide(decision, policy=policy, **overrides)
+    elif policy is not None or overrides:
+        raise errors.WrongType(
+            f"a {type(decision).__name__} was decided already; give a policy to decide, or an "
+            "observation here"
+        )
     plan = _plan_of(decision, observation)
     names = {path for path, _ in model.named_modules()}
     for place in plan.observation.places:

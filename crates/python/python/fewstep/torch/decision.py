@@ -23,16 +23,16 @@ _NOT_WORTH = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which blocks to move, and how.
+    """Which blocks to update, and how.
 
     =============== =======================================================================
     name            meaning
     =============== =======================================================================
     observation     what was observed
-    blocks          the blocks to move, among the observed ones
+    blocks          the blocks to update, among the observed ones
     step_size       ``ρ``: the size of a gradient step
     horizons        pairs of a number of steps and its weight, ascending; the update is the
-                    average of where so many steps lead
+                    average of where these numbers of steps lead
     example_weights instead of steps, one update ``Σ_i w_i ∂s_i/∂θ``
     =============== =======================================================================
     """
@@ -53,7 +53,7 @@ class Plan:
             )
         counts = [steps for steps, _ in self.horizons]
         if counts != sorted(set(counts)) or any(steps < 0 for steps in counts):
-            raise errors.BadHorizons(
+            raise errors.OutOfRange(
                 f"numbers of steps are {counts}; they must be from 0 on and ascending"
             )
         given = self.example_weights
@@ -71,7 +71,7 @@ class Plan:
         horizon: int,
         blocks: Optional[Sequence[str]] = None,
     ) -> "Plan":
-        """So many gradient steps on some of the observed blocks, or on all."""
+        """A number of gradient steps on some of the observed blocks, or on all."""
         names = observation.blocks if blocks is None else tuple(blocks)
         return cls(observation, names, step_size, ((horizon, 1.0),))
 
@@ -79,8 +79,8 @@ class Plan:
 class Decision:
     """What was decided for a task, together with what was observed.
 
-    ``decision`` is the ``fewstep.Decision``; its parts (``when``, ``how_far``, ``which``, …) can be
-    read here, too. ``plan`` is what :func:`adapted` carries out.
+    ``decision`` is the ``fewstep.Decision``; its parts (``policy``, ``when``, ``how_far``, ``which``,
+    …) can be read here, too. ``plan`` is what :func:`adapted` carries out.
     """
 
     def __init__(self, observation: Observation, decision: "fewstep.Decision") -> None:
@@ -100,12 +100,16 @@ class Decision:
         return f"Decision({self.decision!r})"
 
 
-def decide(observation: Observation, **rules: Any) -> Decision:
-    """Decides when, how far and with which blocks to adapt, by the rules of ``fewstep.decide``.
+def decide(observation: Observation, *, policy: Any = None, **overrides: Any) -> Decision:
+    """Decides when, how far and with which blocks to adapt, as ``fewstep.decide`` does.
+
+    Without ``policy`` it is that of the observation. ``overrides`` are the keywords of
+    ``fewstep.decide``; each changes only what it names.
 
     ``decide(observation, horizon="evidence", select="query-aware", budget=8)``
     """
-    return Decision(observation, fewstep.decide(observation.geometry, **rules))
+    start = observation.policy if policy is None else policy
+    return Decision(observation, fewstep.decide(observation.geometry, policy=start, **overrides))
 
 
 def _plan(observation: Observation, decision: "fewstep.Decision") -> Plan:
@@ -116,8 +120,8 @@ def _plan(observation: Observation, decision: "fewstep.Decision") -> Plan:
             f"the decision has {found} examples; the observation has {expected}"
         )
     blocks = tuple(decision.which.blocks[index].name for index in decision.which.selected)
-    kind = decision.update.kind
-    chosen: Any = decision.update.filter
+    kind = decision.plan.kind
+    chosen: Any = decision.plan.filter
     if kind == "none":
         return Plan(observation, blocks)
     step_size = float(decision.how_far.step_size)

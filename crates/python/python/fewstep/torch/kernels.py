@@ -1,4 +1,4 @@
-"""Kernels from the factors of derivatives: which prompts an update of a block moves together.
+"""Kernels from the factors of derivatives: which predictions an update of a block changes together.
 
 ::
 
@@ -47,7 +47,7 @@ def _groups(places: Sequence[Place]) -> List[List[int]]:
 
 
 def _key(place: Place) -> Tuple[str, bool, int, int]:
-    by_inputs = not place.name.startswith("output.")
+    by_inputs = place.kind != "output"
     shared = place.inputs if by_inputs else place.outputs
     return (place.module, by_inputs, shared.start, shared.stop)
 

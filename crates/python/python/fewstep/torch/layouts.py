@@ -1,4 +1,4 @@
-"""Where a model keeps the matrices that may be moved, and how blocks of them are named.
+"""Where a model keeps the matrices that may be updated, and how blocks of them are named.
 
 In: a model, and a choice such as ``value@last4``. Out: :class:`Place` objects, which say for every
 block the module and the part of its matrix. Names and their order are those of the tool:
@@ -53,7 +53,7 @@ class Layout:
     name            default meaning
     =============== ======= ==================================================================
     layers          —       the list of layers, from the top of the model: ``model.layers``
-    projections     —       a :class:`Projection` for each kind that can be moved, out of
+    projections     —       a :class:`Projection` for each kind that can be updated, of
                             ``value``, ``output``, ``query``, ``key``, ``mlp-up``,
                             ``mlp-down`` and ``mlp-gate``
     heads           —       how many query heads a layer has
@@ -88,9 +88,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Place:
-    """A block: a module, and the inputs and outputs of it that belong to the block."""
+    """A block: its kind and layer, a module, and the inputs and outputs of it that belong to it."""
 
     name: str
+    kind: str
+    layer: int
     module: str
     inputs: slice
     outputs: slice
@@ -294,14 +296,16 @@ def _span(text: str, layers: int) -> range:
     span = range(0)
     if bare == "all":
         span = range(layers)
-    elif last and int(last[1]) <= layers:
-        span = range(layers - int(last[1]), layers)
+    elif bare == "upper-half":
+        span = range(layers // 2, layers)
+    elif last:
+        span = range(max(layers - int(last[1]), 0), layers)
     elif pair and int(pair[2]) <= layers:
         span = range(int(pair[1]), int(pair[2]))
     if not span:
         raise errors.BadLayers(
-            f"layers {json.dumps(text)} cannot be chosen; write all, lastN with N from 1 to "
-            f"{layers}, or A..B with A under B and B at most {layers}"
+            f"layers {json.dumps(text)} cannot be chosen; write all, upper-half, lastN with N from "
+            f"1, or A..B with A under B and B at most {layers}"
         )
     return span
 
@@ -362,7 +366,8 @@ def _place(
                 f"has {length}; check heads, head_width, start and stride of the layout"
             )
         inputs, outputs = (part, outputs) if kind == "output" else (inputs, part)
-    return Place(name, path, inputs, outputs, _inputs_first(module, projection.inputs_first))
+    inputs_first = _inputs_first(module, projection.inputs_first)
+    return Place(name, kind, layer, path, inputs, outputs, inputs_first)
 
 
 def _submodule(model: torch.nn.Module, path: str, what: str) -> torch.nn.Module:
@@ -391,7 +396,7 @@ def _shape(module: torch.nn.Module, inputs_first: Optional[bool]) -> Tuple[int, 
     known = isinstance(module, torch.nn.Linear) or _is_conv1d(module) or inputs_first is not None
     if not (isinstance(weight, torch.Tensor) and plain and known) or weight.is_meta:
         raise errors.Unsupported(
-            f"a module {type(module).__module__}.{type(module).__qualname__} cannot be moved: it "
+            f"a module {type(module).__module__}.{type(module).__qualname__} cannot be updated: it "
             "must be torch.nn.Linear or Conv1D with a matrix of floating-point weights in memory; "
             "load the model without quantisation and offloading, or say inputs_first in the layout"
         )

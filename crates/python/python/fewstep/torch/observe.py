@@ -31,7 +31,8 @@ class Observation:
     kernels          per block ``K_ij``, the inner products of the predictions' derivatives
     couplings        per block those with the derivative of the query's prediction
     query_variances  per block the latter's own
-    parameters       per block how many weights it has
+    parameters       per block the number of its weights
+    policy           what :func:`decide` starts from: the policy that it was observed by
     ================ =====================================================================
 
     ``geometry`` has the same numbers as a ``fewstep.Geometry``, for ``fewstep.decide``.
@@ -45,6 +46,7 @@ class Observation:
     couplings: Dict[str, NDArray[np.float64]] = field(repr=False)
     query_variances: Dict[str, float] = field(repr=False)
     parameters: Dict[str, int] = field(repr=False)
+    policy: "fewstep.Policy" = field(repr=False)
     writer: Writer = field(repr=False)
     prompts: Prompts = field(repr=False)
     places: Tuple[Place, ...] = field(repr=False)
@@ -55,33 +57,36 @@ class Observation:
         """Residuals and answers, and per block its kernel, coupling and query variance."""
         blocks = [
             fewstep.Block(
-                name,
-                self.kernels[name],
-                self.couplings[name],
-                self.query_variances[name],
-                parameters=self.parameters[name],
+                place.name,
+                self.kernels[place.name],
+                self.couplings[place.name],
+                self.query_variances[place.name],
+                parameters=self.parameters[place.name],
+                layer=place.layer,
             )
-            for name in self.blocks
+            for place in self.places
         ]
         return fewstep.Geometry(self.residuals, blocks).with_answers(self._answers())
 
-    def _answers(self) -> "fewstep.leave_one_out.Answers":
+    def _answers(self) -> "fewstep.Answers":
         """Which answers are alike, and how far predictions can move within the labels' range."""
         targets, values = self.prompts.targets, self.prompts.labels.values
         labels = [targets.index(target) for target in targets]
-        return fewstep.leave_one_out.Answers(labels, self.predictions, (min(values), max(values)))
+        return fewstep.Answers(labels, self.predictions, (min(values), max(values)))
 
 
 def observe(
     model: torch.nn.Module,
     tokenizer: Any,
     task: Any,
-    blocks: Union[str, Sequence[str]] = "value@last4",
+    blocks: Union[str, Sequence[str], None] = None,
     *,
+    policy: Any = "default",
     loo_order: str = "original",
     bos: str = "auto",
     layout: Optional[Layout] = None,
     batch_tokens: int = BATCH_TOKENS,
+    **overrides: Any,
 ) -> Observation:
     """Looks at a task: base predictions, residuals and the kernels of the candidate blocks.
 
@@ -96,15 +101,24 @@ def observe(
     tokenizer    —               its tokenizer
     task         —               a dictionary with the fields of the tool's JSON, or a
                                  ``fewstep.Task``
-    blocks       ``value@last4`` candidate blocks: kinds, ``@`` and layers, or a list of names
+    blocks       the policy's    candidate blocks: kinds, ``@`` and layers, or a list of names
+    policy       ``default``     a ``fewstep.Policy``, ``default``, ``paper``, or a dictionary
+                                 with the fields of its JSON
     loo_order    ``original``    how a leave-one-out prompt orders the others, or ``tree``
     bos          ``auto``        whether a token is put before every prompt: ``auto`` as the
                                  tokenizer does, ``always`` or ``never``
     layout       found           where the projections are, for models that are not known
-    batch_tokens 4096            how many tokens, padding included, are run at the same time
+    batch_tokens 4096            the number of tokens, padding included, run at the same time
+    overrides    —               ``select``, ``budget``, ``horizon``, ``horizons``,
+                                 ``step_scale``, ``dynamics``, ``coverage`` and ``seed``: each
+                                 changes only what it names of the policy
     ============ =============== ===========================================================
     """
-    places = choose_blocks(blocks, model, layout)
+    if isinstance(blocks, str):
+        overrides["blocks"] = blocks
+    chosen = fewstep.Policy.of(policy).with_overrides(**overrides)
+    named = blocks is not None and not isinstance(blocks, str)
+    places = choose_blocks(blocks if named else chosen.blocks, model, layout)
     writer = Writer(read_task(task), tokenizer, _settings(model, tokenizer, loo_order, bos))
     prompts = writer.prompts()
     sequences = [*prompts.leave_one_out, prompts.query]
@@ -137,6 +151,7 @@ def observe(
         couplings={name: kernel[n, :n] for name, kernel in whole.items()},
         query_variances={name: float(kernel[n, n]) for name, kernel in whole.items()},
         parameters={place.name: place.shape[0] * place.shape[1] for place in places},
+        policy=chosen,
         writer=writer,
         prompts=prompts,
         places=tuple(places),

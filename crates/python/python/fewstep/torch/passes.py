@@ -219,7 +219,7 @@ def _taps(
         ) -> torch.Tensor:
             if path in taps:
                 raise errors.Unsupported(
-                    f"module {path} is used more than once in a pass; it cannot be moved"
+                    f"module {path} is used more than once in a pass; it cannot be updated"
                 )
             given = arguments[0] if arguments else next(iter(named.values()))
             inputs[path] = given.detach()

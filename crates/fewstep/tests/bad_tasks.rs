@@ -197,7 +197,7 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec![&good, "--blocks", "value@last"], "lastN"),
         (vec![&good, "--blocks", "values@all"], "must be one of value"),
         (vec![&good, "--select", "trace-top"], "--budget is missing"),
-        (vec![&good, "--budget", "3"], "--budget is 3; it must be left out"),
+        (vec![&good, "--budget", "3"], "--budget is 3; it must be omitted"),
         (vec![&good, "--select", "trace-top", "--budget", "0"], "from 1 to 3"),
         (vec![&good, "--policy", "best"], "default, paper"),
         (vec![&good, "--policy", &good], "of the policy: unknown field"),

@@ -90,7 +90,7 @@ def test_errors_are_described_by_the_sources():
         if name in described:
             assert one.__doc__ in described[name], name
         else:
-            assert name in {"FewstepError", "WrongType", "WrongShape", "Closed"}
+            assert name in {"FewstepError", "WrongType", "WrongShape", "Closed", "OtherSettings"}
 
 
 def results() -> list:

@@ -314,9 +314,15 @@ fn json(fields: &Bound<'_, PyMapping>) -> PyResult<String> {
     static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = fields.py();
     let keywords = PyDict::new(py);
-    keywords.set_item("default", wrap_pyfunction!(crate::task::plain, py)?)?;
+    keywords.set_item("default", wrap_pyfunction!(plain, py)?)?;
     let text = DUMPS.import(py, "json", "dumps")?.call((fields,), Some(&keywords))?;
     Ok(text.cast::<PyString>()?.to_cow()?.into_owned())
+}
+
+/// Something in a policy that JSON does not know as something that it does.
+#[pyfunction]
+fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    crate::task::known_to_json(object, "a policy")
 }
 
 /// Replaces one field of a policy by what stands for it in Python.

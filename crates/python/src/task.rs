@@ -167,9 +167,17 @@ pub(crate) fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, Py
     LOADS.import(py, "json", "loads")?.call1((json,))
 }
 
-/// Something that JSON does not know as something that it does.
+/// Something in a task that JSON does not know as something that it does.
 #[pyfunction]
-pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    known_to_json(object, "a task")
+}
+
+/// Something that JSON does not know as something that it does; `place` is where it stands.
+pub(crate) fn known_to_json<'py>(
+    object: &Bound<'py, PyAny>,
+    place: &str,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     if let Ok(mapping) = object.cast::<PyMapping>() {
         let dictionary = PyDict::new(py);
@@ -183,7 +191,7 @@ pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAn
     }
     let found = type_name(object);
     let message =
-        format!("{found} is no JSON; texts, numbers, lists and dictionaries can be read");
+        format!("{place} holds {found}; texts, numbers, lists and dictionaries can be read");
     Err(named(py, "WrongType", message))
 }
 

@@ -24,7 +24,7 @@ def main() -> None:
         variance = float(query @ query)
         residuals = generator.normal(size=examples)
         geometry = fewstep.Geometry.from_kernel(kernel, residuals, coupling, variance)
-        rules = fewstep.Rules(horizon="leave-one-out")
+        policy = fewstep.Policy(horizon="leave-one-out")
         cases = {
             "decide(kernel, residuals)": lambda: fewstep.decide(kernel, residuals),
             "decide(kernel, residuals, coupling, query_variance)": lambda: fewstep.decide(
@@ -32,7 +32,7 @@ def main() -> None:
             ),
             "decide(geometry)": lambda: fewstep.decide(geometry),
             "decide(geometry, horizon='gibbs')": lambda: fewstep.decide(geometry, horizon="gibbs"),
-            "decide(geometry, rules=leave-one-out)": lambda: fewstep.decide(geometry, rules=rules),
+            "decide(geometry, policy=leave-one-out)": lambda: fewstep.decide(geometry, policy=policy),
             "Geometry.from_kernel(…)": lambda: fewstep.Geometry.from_kernel(
                 kernel, residuals, coupling, variance
             ),

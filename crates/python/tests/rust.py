@@ -12,7 +12,7 @@ from . import places
 CRATES = {"crates/core/src": "", "crates/theory/src": "theory"}
 
 #: Files of core that hold what one crate lends to another, and nothing for Python.
-LENT = {"lib", "linalg", "error", "checks", "scalar"}
+LENT = {"lib", "linalg", "error", "checks", "scalar", "vectors"}
 
 #: Files of a crate whose contents are named in its root; all others are modules of their own.
 _ROOT = re.compile(r"^mod (\w+);", re.M)

@@ -9,21 +9,24 @@ import numpy as np
 import pytest
 
 import fewstep
-from fewstep import Block, Geometry, Rules, decide, errors
-from fewstep.leave_one_out import Answers
+from fewstep import Answers, Block, Geometry, Policy, decide, errors
 
 from .prompts import close, guises, prompt
 
 
 def two_modes(residuals=(1.5, 1.0)):
     """Two modes of eigenvalue 4 and 1, and a query in the first."""
-    return decide(np.diag([4.0, 1.0]), list(residuals), [2.0, 0.0], 1.0)
+    return decide(np.diag([4.0, 1.0]), list(residuals), [2.0, 0.0], 1.0, policy="paper")
 
 
 def test_the_three_answers_of_a_prompt_that_can_be_done_by_hand():
     decision = two_modes()
-    assert decision.when.adapt and decision.when.reason == "the rule asks for it"
+    assert decision.when.adapt and decision.when.reason == "evidence favours updating"
     assert decision.when.gate > 1 and decision.when.gap_adapted < decision.when.gap_icl
+    assert decision.when.weight == 1.0 and decision.when.leave_one_out is None
+    assert decision.when.evidence.to_dict() == {
+        name: getattr(decision.when, name) for name in ("gate", "gap_icl", "gap_adapted")
+    }
     # 1.5² · 0.9^T = 0.975^T at T ≈ 10.1.
     far = decision.how_far
     assert (far.rule, far.horizon, far.at_edge, far.step_size) == ("evidence", 10, False, 0.025)
@@ -33,7 +36,7 @@ def test_the_three_answers_of_a_prompt_that_can_be_done_by_hand():
     assert close(far.noise_variance, (1.5**2 * 0.9**10 + 0.975**10) / 2)
     weights = np.exp(-2 * (far.evidence - far.evidence.min()))
     assert close(far.posterior, weights / weights.sum(), many=1e3)
-    assert far.left_out_risk.shape == (0,)
+    assert far.leave_one_out.shape == (0,)
     bound = decision.pac_bayes()
     assert bound.confidence == 0.95
     assert bound.bound == pytest.approx(bound.slack + far.evidence_fixed.min(), rel=1e-14)
@@ -48,8 +51,8 @@ def test_the_three_answers_of_a_prompt_that_can_be_done_by_hand():
     assert close(which.blocks[0].query, 2 * 2 / 5.625)
     assert close(decision.query.correction, 2 * (1 - 0.9**10) / 4 * 1.5)
     assert decision.query.interval is None
-    assert decision.update.kind == "steps"
-    assert decision.update.filter.horizon == 10
+    assert decision.plan.kind == "steps"
+    assert decision.plan.filter.horizon == 10
     assert decision.block.kernel.tolist() == [[4.0, 0.0], [0.0, 1.0]]
     assert decision.spectrum.eigenvalues.tolist() == [4.0, 1.0]
     fit = fewstep.signal.SignalFit(decision.spectrum, [1.5, 1.0])
@@ -61,13 +64,25 @@ def test_kernels_and_geometries_decide_alike():
     kernel, coupling, variance = features @ features.T, features @ query, float(query @ query)
     first = decide(kernel, residuals, coupling, variance, horizon="gibbs")
     geometry = Geometry.from_kernel(kernel, residuals, coupling, variance)
-    second = decide(geometry, rules=Rules(horizon="gibbs"))
+    second = decide(geometry, policy=Policy(horizon="gibbs"))
     assert first.to_dict() == second.to_dict()
-    # A keyword beside rules replaces that field alone.
-    third = decide(geometry, rules=Rules(horizon=3, step_scale=0.2), horizon="gibbs")
+    # A keyword beside a policy replaces that field alone.
+    third = decide(geometry, policy=Policy(horizon=3, step_scale=0.3), horizon="gibbs")
     assert third.how_far.rule == "gibbs"
-    assert third.how_far.step_size == pytest.approx(2 * first.how_far.step_size, rel=1e-15)
-    assert decide(geometry, rules=None).how_far.rule == "evidence"
+    assert 2 * third.how_far.step_size == pytest.approx(first.how_far.step_size, rel=1e-15)
+    assert decide(geometry, policy="paper").how_far.rule == "evidence"
+    # Alone they are decided on by the default policy.
+    for alone in (decide(kernel, residuals), decide(geometry, policy=None)):
+        assert alone.policy == Policy.default() and alone.which.rule == "depth"
+        assert alone.how_far.rule == "leave-one-out-average"
+        assert alone.when.evidence is alone.when.gate is alone.when.gap_icl is None
+        errors_of = alone.when.leave_one_out
+        assert 0 < errors_of.adapted and close(
+            errors_of.icl, np.mean(np.abs(residuals) ** 0.5) ** 4, many=1e3
+        )
+        weights = alone.how_far.posterior
+        assert close(alone.when.weight, weights[1:].sum(), many=1e3)
+        assert alone.when.adapt == (alone.when.weight >= 0.5)
 
 
 def test_every_horizon_rule_gives_its_kind_of_update():
@@ -86,39 +101,42 @@ def test_every_horizon_rule_gives_its_kind_of_update():
     residuals = features @ np.array([1.0, -0.5, 0.25, 2.0]) + 0.1 * residuals
     geometry = Geometry.from_features(features, residuals, query)
     for rule, (kind, filter_class) in kinds.items():
-        decision = decide(geometry, horizon=rule, leave_alone_odds=0.1)
+        decision = decide(geometry, policy="paper", horizon=rule)
         assert decision.how_far.rule == str(rule)
-        assert decision.update.kind == kind, rule
-        assert type(decision.update.filter) is filter_class
-        correction = decision.update.filter.query_correction(
+        assert decision.plan.kind == kind, rule
+        assert type(decision.plan.filter) is filter_class
+        correction = decision.plan.filter.query_correction(
             decision.spectrum, features @ query, residuals
         )
         assert close(decision.query.correction, correction)
-    decision = decide(geometry, horizon="leave-one-out", coverage=0.5)
-    assert len(decision.how_far.left_out_risk) == 31
+    decision = decide(geometry, policy="paper", horizon="leave-one-out", coverage=0.5)
+    assert len(decision.how_far.leave_one_out) == 31
     assert decision.query.interval.lower < decision.query.interval.upper
 
 
-def test_left_out_errors_may_count_by_label():
+def test_leave_one_out_errors_may_count_by_label():
     # Three copies of one example, predicted as 1/2, with the labels 1, 1 and 0: steps help the two
     # and harm the one, which count the same.
     geometry = Geometry.from_kernel(np.ones((3, 3)), [0.5, 0.5, -0.5])
     answered = geometry.with_answers(Answers([1, 1, 0], [0.5] * 3, (0.0, 1.0)))
-    rules = {"horizon": "leave-one-out", "horizons": [0, 1000], "leave_one_out": "by-label"}
-    decision = decide(answered, **rules)
-    assert close(decision.how_far.left_out_risk, [0.25, np.sqrt(17 / 32)])
-    assert not decision.when.adapt
-    assert decide(answered, rules=Rules(**rules)).to_dict() == decision.to_dict()
-    assert Rules(**rules).leave_one_out == "by-label"
+    rule = {"rule": "leave-one-out", "averaging": "by-label"}
+    fields = {"horizon": rule, "horizons": [0, 1000], "selection": "all", "step_scale": 0.1}
+    decision = decide(answered, policy=Policy(**fields))
+    assert close(decision.how_far.leave_one_out, [0.25, np.sqrt(17 / 32)])
+    assert not decision.when.adapt and decision.when.weight == 0.0
+    assert decision.when.reason == "leave-one-out error favours leaving the model alone"
+    assert decide(answered, policy={**fields, "selection": {"rule": "all"}}).to_dict() == (
+        decision.to_dict()
+    )
     # With blocks chosen by the same errors.
-    assert decide(answered, select="leave-one-out", **rules).which.selected == [0]
-    for select in ("all", "leave-one-out"):
-        with pytest.raises(errors.NoAnswers, match="a risk by label needs the labels"):
-            decide(geometry, select=select, **rules)
+    assert decide(answered, policy=Policy(**{**fields, "selection": "depth"})).which.selected == [0]
+    # Without labels they are taken for numbers of any size: roots are averaged.
+    alone = decide(geometry, policy=Policy(**fields)).how_far.leave_one_out
+    assert close(alone, [0.25, ((2 * 0.5**0.5 + 1) / 3) ** 4])
     # Who does not ask for it need not know them.
-    for other in ("plain", "trimmed", "median", "balanced"):
-        found = decide(geometry, **{**rules, "leave_one_out": other})
-        assert found.to_dict() == decide(answered, **{**rules, "leave_one_out": other}).to_dict()
+    for other in ("plain", "trimmed", "median"):
+        policy = Policy(**{**fields, "horizon": {**rule, "averaging": other}})
+        assert decide(geometry, policy=policy).to_dict() == decide(answered, policy=policy).to_dict()
 
 
 def test_blocks_are_selected_by_position():
@@ -147,7 +165,7 @@ def test_blocks_are_selected_by_position():
 def test_nothing_to_do_has_its_reason():
     decision = two_modes([0.0, 0.0])
     assert decision.when.reason == "every residual is 0: there is nothing to correct"
-    assert not decision.when.adapt and decision.update.filter == fewstep.NoUpdate()
+    assert not decision.when.adapt and decision.plan.filter == fewstep.NoUpdate()
     assert len(decision.how_far.evidence) == 0 and decision.pac_bayes() is None
     decision = decide(np.zeros((2, 2)), [1.0, 1.0])
     assert decision.when.reason.startswith("the selected kernel is 0")
@@ -159,10 +177,10 @@ def test_a_decision_in_words_and_as_plain_values():
     decision = two_modes()
     assert str(decision) == "\n".join(
         [
-            f"when       adapt: the rule asks for it (gate {shown(decision.when.gate)}; expected "
-            f"gap {shown(decision.when.gap_icl)} -> {shown(decision.when.gap_adapted)})",
+            f"when       adapt: evidence favours updating (gate {shown(decision.when.gate)}; "
+            f"expected gap {shown(decision.when.gap_icl)} -> {shown(decision.when.gap_adapted)})",
             "how far    10 steps of 0.0250 by evidence (0.875 degrees of freedom)",
-            "which      1 of 1 block by all: kernel",
+            "where      1 of 1 blocks by all: kernel",
             f"residuals  signal variance {shown(decision.signal.signal_variance)}, noise variance "
             f"{shown(decision.signal.noise_variance)}",
             f"query      correction 0.488 (standard deviation "
@@ -172,10 +190,11 @@ def test_a_decision_in_words_and_as_plain_values():
     assert repr(decision) == "Decision(adapt=True, horizon=10, blocks=1 of 1)"
     plain = decision.to_dict()
     assert list(plain) == [
+        "policy",
         "when",
         "how_far",
         "which",
-        "update",
+        "plan",
         "block",
         "spectrum",
         "signal",
@@ -184,8 +203,8 @@ def test_a_decision_in_words_and_as_plain_values():
     assert json.loads(json.dumps(plain)) == plain
     assert plain["which"]["blocks"][0]["name"] == "kernel"
     assert plain["how_far"]["evidence"] == decision.how_far.evidence.tolist()
-    assert plain["update"]["filter"]["horizon"] == 10
-    assert repr(decision.when).startswith("When(adapt=True, reason='the rule asks for it'")
+    assert plain["plan"]["filter"]["horizon"] == 10
+    assert repr(decision.when).startswith("When(adapt=True, reason='evidence favours updating'")
 
 
 def shown(value: float) -> str:
@@ -217,43 +236,6 @@ def test_notebooks_get_a_table_in_which_names_are_escaped():
     assert "\x1b" not in str(decision)
 
 
-def test_rules_have_the_defaults_of_the_tool():
-    rules = Rules()
-    assert rules.to_dict() == {
-        "horizon": "evidence",
-        "horizons": list(range(31)),
-        "step_scale": 0.1,
-        "select": "all",
-        "budget": None,
-        "selection_horizon": 8,
-        "inverse_temperature": 1.0,
-        "leave_one_out": "trimmed",
-        "leave_one_out_gate": 0.0,
-        "leave_alone_odds": 5.0,
-        "coverage": 0.8,
-        "seed": 0,
-    }
-    changed = {
-        "horizon": "leave-one-out",
-        "horizons": [0, 2, 4],
-        "step_scale": 0.2,
-        "select": "trace-bottom",
-        "budget": 2,
-        "selection_horizon": 9,
-        "inverse_temperature": 2.0,
-        "leave_one_out": "median",
-        "leave_one_out_gate": 1.0,
-        "leave_alone_odds": 3.0,
-        "coverage": 0.7,
-        "seed": 2**64 - 1,
-    }
-    assert Rules(**changed).to_dict() == changed
-    assert Rules(**changed) != rules == Rules(horizons=None)
-    assert Rules(horizons=range(0, 6, 2)).horizons == [0, 2, 4]
-    assert Rules(horizon=7).horizon == "7"
-    assert repr(rules).startswith("Rules(horizon='evidence', horizons=list of 31, step_scale=0.100")
-
-
 def test_arrays_in_every_guise_decide_alike():
     kernel = np.array([[2.0, 0.5], [0.5, 1.25]])
     residuals, coupling = np.array([1.5, -1.0]), np.array([0.5, 0.25])
@@ -273,25 +255,25 @@ def test_what_cannot_be_decided_is_refused():
         decide(kernel)
     with pytest.raises(TypeError, match="decide.. got an unexpected keyword argument 'steps'"):
         decide(geometry, steps=3)
-    with pytest.raises(TypeError, match="Rules.. got an unexpected keyword argument 'rules'"):
-        Rules(rules=None)
+    with pytest.raises(TypeError, match="decide.. got an unexpected keyword argument 'rules'"):
+        decide(geometry, rules=None)
     with pytest.raises(TypeError):
-        decide(geometry, rules={"horizon": 3})
-    with pytest.raises(TypeError):
-        decide(geometry, horizon=None)
-    with pytest.raises(errors.UnknownName, match="is no horizon rule; use a number of steps"):
+        decide(geometry, horizon=0.5)
+    with pytest.raises(errors.UnknownName, match="unknown horizon rule .*: expected a number of"):
         decide(geometry, horizon="guess")
-    with pytest.raises(errors.UnknownName, match="is no selection rule; use all, query-aware"):
+    with pytest.raises(errors.UnknownName, match="unknown selection rule .*: expected all, query"):
         decide(geometry, select="best")
     with pytest.raises(errors.NoQuery, match="the horizon rule bayes-gap needs a query"):
         decide(geometry, horizon="bayes-gap")
-    with pytest.raises(errors.BudgetOutOfRange, match="budget is 0 blocks"):
+    with pytest.raises(errors.Policy, match="budget is missing; it must be the number of blocks"):
         decide(geometry, select="trace-top")
-    with pytest.raises(errors.OutOfRange, match="larger than the one before it"):
+    with pytest.raises(errors.Policy, match="budget is 2; it must be from 1 to 1, the number of"):
+        decide(geometry, select="trace-top", budget=2)
+    with pytest.raises(errors.Policy, match=r"horizons is \[3, 1\]; it must be a range such as"):
         decide(geometry, horizons=[3, 1])
-    with pytest.raises(errors.Empty, match="candidate horizons is empty"):
+    with pytest.raises(errors.Policy, match=r"horizons is \[\]"):
         decide(geometry, horizons=[])
-    with pytest.raises(errors.OutOfRange, match="step scale is 2"):
+    with pytest.raises(errors.Policy, match="step_scale is 2; it must be over 0 and under 1"):
         decide(geometry, step_scale=2.0)
     with pytest.raises(errors.NotPositiveSemidefinite):
         decide([[1.0, 2.0], [2.0, 1.0]], residuals)

@@ -10,7 +10,7 @@ import pytest
 
 from . import places
 
-EXAMPLES = 4
+EXAMPLES = 5
 
 
 def blocks() -> list:

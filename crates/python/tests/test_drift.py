@@ -1,4 +1,4 @@
-"""Watching real steps, against the linear picture in numpy."""
+"""Watching real steps, against the linearised model in numpy."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_horizons_come_from_any_iterable():
         evidence.curve(3)
     with pytest.raises(errors.OutOfRange, match="longest horizon is 4294967295"):
         evidence.curve_to(2**32 - 1)
-    with pytest.raises(errors.UnknownName, match="is no kind of noise; use profiled, plug-in"):
+    with pytest.raises(errors.UnknownName, match="unknown kind of noise .*: expected profiled, plug-in"):
         evidence.at(1, "loud")
     with pytest.raises(errors.OutOfRange, match="noise variance is -1"):
         evidence.at(1, -1.0)

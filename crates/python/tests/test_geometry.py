@@ -7,7 +7,7 @@ import pytest
 
 import fewstep
 from fewstep import Block, Geometry, errors
-from fewstep.leave_one_out import Answers
+from fewstep import Answers
 
 from .prompts import close, guises, prompt
 

@@ -24,7 +24,7 @@ print("begun", flush=True)
 CALLS = {
     "many": "model.predict(itertools.cycle(lines))",
     "iterator": "list(None for _ in model.predict_iter(itertools.cycle(lines)))",
-    "one": "model.predict(lines[0], horizon=100_000, blocks='value,output,mlp-up,mlp-down@all')",
+    "one": "model.predict(lines[0], policy='paper', horizon=100_000, blocks='value,output,mlp-up,mlp-down@all')",
     "act": (
         "model.act(lines[0], fewstep.decide("
         "model.observe(lines[0], 'value,output,mlp-up,mlp-down@all').geometry, horizon=100_000))"

@@ -31,7 +31,7 @@ CAPPED = {
     "fewstep.leave_one_out",
     "fewstep.signal",
     *(f"fewstep.{name}" for name in ("Block", "Evidence", "Geometry", "GradientDescent")),
-    *(f"fewstep.{name}" for name in ("Rules", "Spectrum", "_native.decide")),
+    *(f"fewstep.{name}" for name in ("Policy", "Spectrum", "_native.decide")),
 }
 LARGE = [2**31, 2**32 - 1, 2**32, 2**63, [2**32 - 1], [0, 10**5, 2**32 - 1], range(2 * 10**6)]
 
@@ -82,7 +82,7 @@ def proper() -> list[object]:
     descent = fewstep.GradientDescent(step, 3)
     decision = fewstep.decide(geometry, horizon="leave-one-out")
     left_out = fewstep.leave_one_out.LeaveOneOut(kernel, residuals, step, [0, 1, 5], coupling)
-    answers = fewstep.leave_one_out.Answers([0, 1, 0], [0.5, 0.25, 0.0], (0.0, 1.0))
+    answers = fewstep.Answers([0, 1, 0], [0.5, 0.25, 0.0], (0.0, 1.0))
     return [
         kernel,
         residuals,
@@ -108,9 +108,13 @@ def proper() -> list[object]:
         decision.how_far,
         decision.which,
         decision.which.blocks[0],
-        decision.update,
+        decision.plan,
+        decision.policy,
+        fewstep.decide(geometry).which.depth,
+        fewstep.decide(geometry).when.leave_one_out,
+        fewstep.decide(geometry, policy="paper").when.evidence,
         decision.query,
-        fewstep.Rules(horizon="gibbs"),
+        fewstep.Policy(horizon="gibbs"),
         *others(spectrum, step, kernel, residuals),
         [0, 1, 2],
         range(4),
@@ -182,14 +186,14 @@ def by_name(kept: list[object]) -> dict[str, list[object]]:
     names |= dict.fromkeys(["vector", "amounts", "values", "prior", "variances"], vectors)
     names |= {"features": [arrays[0]], "kernel": [arrays[0], *of(fewstep.Geometry)]}
     names |= {"horizon": [0, 3, "gibbs", "bayes-filter", "leave-one-out-average"]}
-    names |= {"select": ["all", "random", "query-aware"], "leave_one_out": ["median", "by-label"]}
+    names |= {"select": ["all", "random", "query-aware"], "selection": ["all", "depth"]}
     names |= dict.fromkeys(["horizons", "candidates", "chosen"], [[0, 1, 2], range(4)])
     names |= {"averaging": ["plain", "by-label", "query-weighted"], "noise": ["profiled", 0.5]}
-    names |= {"answers": of(fewstep.leave_one_out.Answers), "labels": [[0, 1, 0]]}
+    names |= {"answers": of(fewstep.Answers), "labels": [[0, 1, 0]]}
     names |= {"predictions": vectors, "range": [(0.0, 1.0)]}
     names |= {"spectrum": of(fewstep.Spectrum), "step": of(fewstep.StepSize)}
     names |= {"name": ["one"], "blocks": [of(fewstep.Block)[:1]], "filter": of(fewstep.Filter)}
-    names |= {"geometry": of(fewstep.Geometry), "rules": of(fewstep.Rules)}
+    names |= {"geometry": of(fewstep.Geometry), "policy": [*of(fewstep.Policy), "paper", {"horizons": [0, 3]}]}
     theory = fewstep.theory
     design, matfree, pac_bayes = theory.design, theory.matfree, theory.pac_bayes
     names |= dict.fromkeys(["target", "right_side", "scores", "shift", "coordinates"], vectors)
@@ -395,6 +399,7 @@ def asked_of(model: fewstep.Model) -> list:
     decision = fewstep.decide(model.observe(task).geometry, horizon=2)
     update = model.act(task, decision).update
     options = {"blocks": "value@last1", "horizon": 1, "horizons": [0, 1], "budget": 1, "seed": 1}
+    options |= {"policy": "paper", "coverage": 0.5, "dynamics": "steps"}
     options |= {"select": "trace-top", "step_scale": 0.1, "full": True, "threads": 1}
     options |= {"lora_rank": 1, "lora_first": "inputs", "progress": False, "bos": "never"}
     return [

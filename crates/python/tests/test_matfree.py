@@ -373,7 +373,7 @@ def test_settings_are_checked():
         matfree.block_scores(KERNELS, 0.0, 5, rng)
     with pytest.raises(errors.WrongType, match="descent is NoUpdate; a GradientDescent is needed"):
         matfree.query_correction(TOTAL, VECTOR, VECTOR, fewstep.NoUpdate())
-    with pytest.raises(errors.UnknownName, match='"fitted" is no kind of noise; use profiled'):
+    with pytest.raises(errors.UnknownName, match='unknown kind of noise "fitted": expected profiled'):
         evidence(TOTAL, "fitted", rng)
     with pytest.raises(errors.WrongType, match="noise is list; give profiled, plug-in or a number"):
         evidence(TOTAL, [], rng)

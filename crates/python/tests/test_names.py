@@ -14,8 +14,14 @@ from . import places, rust
 
 # What numpy, plain arguments and attributes are in the place of.
 REPLACED = {"Matrix", "IntoMatrix", "Factors", "Observation", "QueryCoupling"}
-REPLACED |= {"Stopping", "EvidenceSettings", "LeftOut"}
+REPLACED |= {"Stopping", "EvidenceSettings", "DepthSettings"}
+# What is a keyword, a text or a dictionary.
+REPLACED |= {"Field", "HorizonName", "HorizonRule", "Horizons", "Overrides", "Selection"}
+REPLACED |= {"SelectionName"}
 ARGUMENTS = {("Block", "with_query"), ("Block", "with_parameters"), ("Block", "query")}
+ARGUMENTS |= {("Block", "in_layer"), ("Block", "with_id")}
+# No policy is here that was not checked.
+ARGUMENTS |= {("Policy", "check"), ("Policy", "check_budget")}
 # What core lends to theory; in Python it stands behind what calls it.
 ARGUMENTS |= {("StepSize", "decay_rate"), ("Benchmark", "residual_variance")}
 LENT = {"symmetric", "normalised_prior", "normalised_weights", "risk_of_mode", "excess_of_mode"}
@@ -45,7 +51,7 @@ impl<F: Filter> Mixture<F> {
     pub fn parts(&self) {}
     fn hidden(&self) {}
 }
-impl Default for Rules {
+impl Default for Policy {
     fn default() -> Self {}
 }
 pub trait Filter {
@@ -86,31 +92,46 @@ def test_every_field_of_core_is_here_under_its_name():
         assert not missing, f"{module}::{name}: {missing}"
 
 
-def test_rules_have_the_fields_of_rust():
-    keywords = list(fewstep.Rules().to_dict())
-    known = rust.fields(rust.read("crates/core/src/rules.rs"), "Rules")
-    assert keywords == known
-    asked = list(inspect.signature(fewstep.decide).parameters)
-    assert asked == ["kernel", "residuals", "coupling", "query_variance", "rules", *known]
+def test_a_policy_has_the_fields_of_rust():
+    known = rust.fields(rust.read("crates/core/src/policy.rs"), "Policy")
+    assert list(fewstep.Policy().to_dict()) == known
+    assert list(inspect.signature(fewstep.Policy).parameters) == known
+
+
+def test_every_door_takes_the_overrides_of_rust():
+    known = set(rust.fields(rust.read("crates/core/src/policy/overrides.rs"), "Overrides"))
+    assert len(known) == 9
+    keywords = lambda function: set(inspect.signature(function).parameters)
+    assert keywords(fewstep.Policy.with_overrides) - {"self"} == known
+    asked = keywords(fewstep.decide) - {"kernel", "residuals", "coupling", "query_variance"}
+    assert asked == known | {"policy"}
+    model = fewstep.Model
+    for function in (model.predict, model.decide, model.predict_iter, model.observe):
+        assert known | {"policy"} <= keywords(function), function
+    # There the choice comes first, without a name.
+    assert known - {"blocks"} | {"policy", "choice"} <= keywords(model.blocks)
 
 
 def test_the_names_of_rules_are_those_of_rust():
-    text = rust.read("crates/core/src/rules.rs")
-    horizons = re.findall(r'\("([a-z-]+)", HorizonRule::', text)
-    selections = re.findall(r'\("([a-z-]+)", Selection::', text)
-    assert len(horizons) == 7 and len(selections) == 8
+    text = rust.read("crates/core/src/policy/names.rs")
+    names = re.findall(r'Self::\w+ => (?:f\.write_str\()?"([a-z-]+)"', text)
+    horizons, selections, dynamics = names[:7], names[7:14], names[14:]
+    assert (horizons[0], selections[0], dynamics) == ("evidence", "all", ["steps", "linear"])
     geometry = fewstep.Geometry.from_features([[1.0], [2.0]], [0.5, 0.25], [1.0])
     for name in horizons:
         assert fewstep.decide(geometry, horizon=name).how_far.rule == name
+        assert fewstep.Policy(horizon=name).horizon["rule"] == name
     for name in selections:
         budget = None if name in ("all", "depth") else 1
         assert fewstep.decide(geometry, select=name, budget=budget).which.rule == name
+    for name in dynamics:
+        assert fewstep.Policy(dynamics=name).dynamics == name
 
 
 def test_a_decision_has_the_fields_of_rust():
     geometry = fewstep.Geometry.from_features([[1.0], [2.0]], [0.5, 0.25], [1.0])
     decision = fewstep.decide(geometry)
-    text = rust.read("crates/core/src/decide.rs")
+    text = rust.read("crates/core/src/decision.rs")
     for name, part in {
         "When": decision.when,
         "HowFar": decision.how_far,
@@ -118,6 +139,11 @@ def test_a_decision_has_the_fields_of_rust():
         "QueryOutlook": decision.query,
     }.items():
         known = set(rust.fields(text, name))
+        if name == "When":
+            # What evidence says stands beside the answer, as in the JSON of a report.
+            known |= set(rust.fields(text, "EvidenceReasons"))
+            known.remove("evidence")
+            assert part.evidence is None
         # The candidates stand beside what was computed for them.
         assert set(part.to_dict()) - {"horizons"} == known, name
     assert list(decision.to_dict()) == rust.fields(text, "Decision")
@@ -127,7 +153,7 @@ def test_a_report_has_the_fields_of_its_json():
     task = places.tasks()[0]
     report = fewstep.Model.load("builtin").predict(task, full=True)
     said = report.to_dict()
-    assert {"id", "prediction", "when", "how_far", "which", "geometry", "passes"} <= set(said)
+    assert {"id", "policy", "lines", "prediction", "when", "how_far", "which", "geometry", "passes"} <= set(said)
     for name, part in said.items():
         assert hasattr(report, name), name
         for field in part if isinstance(part, dict) else ():
@@ -139,11 +165,16 @@ def test_decisions_reports_and_their_json_use_the_same_words():
     model = fewstep.Model.load("builtin")
     said = model.predict(task, full=True, horizon="evidence").to_dict()
     decision = fewstep.decide(model.observe(task).geometry, horizon="evidence").to_dict()
-    assert set(decision["when"]) == set(said["when"])
-    # What left-out errors say is left out where they chose nothing, a bound until it is asked for.
-    assert set(decision["how_far"]) | {"pac_bayes"} == set(said["how_far"]) | {"left_out_risk"}
-    assert set(decision["which"]) <= set(said["which"])
+    # What leave-one-out errors say is left out where they chose nothing, a bound until it is asked
+    # for.
+    assert set(decision["when"]) == set(said["when"]) | {"leave_one_out"}
+    assert set(decision["how_far"]) | {"pac_bayes"} == set(said["how_far"]) | {"leave_one_out"}
+    assert set(decision["which"]) - {"depth"} <= set(said["which"])
     assert set(said["which"]["blocks"][0]) >= {"name", "trace", "query"}
+    said = model.predict(task).to_dict()
+    decision = fewstep.decide(model.observe(task).geometry).to_dict()
+    assert decision["when"] == {**said["when"], "gate": None, "gap_icl": None, "gap_adapted": None}
+    assert decision["policy"] == said["policy"]
 
 
 #: Flags of the command line that a call has no use for: where answers go, and as what.
@@ -187,7 +218,9 @@ def test_flags_mean_the_same_here():
         "horizon": 2,
         "horizons": "0..4",
         "step_scale": 0.1,
-        "dynamics": "linear",
+        "dynamics": "steps",
+        "coverage": 0.5,
+        "policy": "paper",
         "seed": 1,
         "full": True,
         "threads": 1,
@@ -195,10 +228,3 @@ def test_flags_mean_the_same_here():
         more = {"budget": 1} if keyword == "select" else {}
         more = {"select": "trace-top"} if keyword == "budget" else more
         model.predict(task, **{keyword: value}, **more)
-
-
-def test_rules_about_arrays_are_called_like_those_about_tasks():
-    said = {"select", "budget", "horizon", "horizons", "step_scale", "seed"}
-    for function in (fewstep.Model.predict, fewstep.decide):
-        assert said <= set(inspect.signature(function).parameters), function
-    assert said <= set(fewstep.Rules().to_dict())

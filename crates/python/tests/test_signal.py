@@ -69,7 +69,7 @@ def test_the_best_filter_is_the_posterior_mean():
     assert close(silent.noise_variance, 1e-8 * residuals @ residuals / 6, scale=1e-8)
     explained = features @ np.ones(4) + 0.1 * residuals
     decision = fewstep.decide(kernel, explained, horizon="bayes-filter")
-    assert decision.update.filter == decision.signal.benchmark(explained)
+    assert decision.plan.filter == decision.signal.benchmark(explained)
 
 
 def test_the_bayes_gap_is_a_distance_to_the_posterior_mean():

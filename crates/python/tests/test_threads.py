@@ -56,7 +56,9 @@ def long_features():
 
 def long_task():
     model, task = fewstep.Model.load(), places.tasks()[0]
-    return lambda: model.predict(task, horizon=400, blocks="value,output,mlp-up@all", threads=1)
+    return lambda: model.predict(
+        task, policy="paper", horizon=400, blocks="value,output,mlp-up@all", threads=1
+    )
 
 
 @pytest.mark.parametrize("make", [long_decision, long_spectrum, long_features, long_task])

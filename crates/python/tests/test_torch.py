@@ -186,8 +186,9 @@ def test_answers_are_those_of_the_engine():
             assert room.lower == min(values) - prediction
             assert room.upper == max(values) - prediction
             assert apart([room.lower, room.upper], [other.lower, other.upper]) < 1e-5
-        decision = bridge.decide(seen, horizon="leave-one-out", leave_one_out="by-label")
-        assert len(decision.how_far.left_out_risk) == 31
+        decision = bridge.decide(seen, horizon="leave-one-out")
+        assert decision.policy.horizon["averaging"] == "by-label"
+        assert len(decision.how_far.leave_one_out) == len(decision.policy.horizons) == 8
 
 
 def run_program_on(task, name, *flags):

@@ -463,7 +463,7 @@ def test_plans_that_cannot_be_carried_out_are_refused():
     for build, error in [
         (lambda: bridge.Plan.steps(seen, 0.1, 1, ["key.0.0"]), errors.BlockNotOnTape),
         (lambda: bridge.Plan.steps(seen, 0.0, 1), errors.OutOfRange),
-        (lambda: bridge.Plan(seen, seen.blocks, 0.1, ((3, 0.5), (1, 0.5))), errors.BadHorizons),
+        (lambda: bridge.Plan(seen, seen.blocks, 0.1, ((3, 0.5), (1, 0.5))), errors.OutOfRange),
         (lambda: bridge.Plan(seen, seen.blocks, example_weights=(1.0,)), errors.SizeMismatch),
     ]:
         with pytest.raises(error):

@@ -13,6 +13,7 @@ mod leave_one_out;
 mod matfree;
 mod model;
 mod pac_bayes;
+mod policy;
 mod random;
 mod risk;
 mod rng;
@@ -38,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     evidence::add(&mut lines)?;
     leave_one_out::add(&mut lines)?;
     signal::add(&mut lines)?;
+    policy::add(&mut lines)?;
     decide::add(&mut lines)?;
     rng::add(&mut lines)?;
     risk::add(&mut lines)?;

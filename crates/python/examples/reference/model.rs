@@ -2,7 +2,7 @@
 
 use crate::Lines;
 use fewstep::{Action, Dynamics, Error, Policy, Predictor};
-use fewstep_core::{HorizonRule, decide};
+use fewstep_core::{Block, HorizonRule, decide};
 use fewstep_engine::choose_blocks;
 
 const TASK: &[u8] = br#"{"id": "t1", "template": "{x}->{y}",
@@ -22,6 +22,8 @@ pub(crate) fn add(lines: &mut Lines) -> Result<(), Error> {
     lines.add("Model.act.linear_path", outcome.linear_path);
     lines.add("Model.act.prompt_path", outcome.prompt_path.concat());
     lines.add("Model.observe.predictions", seen.predictions);
+    let ids = seen.geometry.blocks().iter().filter_map(Block::id);
+    lines.add("Block.id", ids.map(|id| id as f64));
     lines.add("Model.observe.residuals", seen.geometry.residuals().to_vec());
     lines.add("Model.observe.query_prediction", [seen.query_prediction]);
     let default = Predictor::new(model.clone(), Policy::default(), Action::Act)?;

@@ -25,6 +25,7 @@ def cases():
         "Model.act.linear_path": outcome.linear_path,
         "Model.act.prompt_path": outcome.prompt_path,
         "Model.observe.predictions": seen.predictions,
+        "Block.id": [block.id for block in seen.geometry.blocks],
         "Model.observe.residuals": seen.residuals,
         "Model.observe.query_prediction": seen.query_prediction,
         "Model.predict.default": [default.adapted, default.linear],

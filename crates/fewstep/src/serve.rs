@@ -90,18 +90,24 @@ impl Settings {
     }
 }
 
-/// The models of a service by their names; the first one is meant if none is named.
-struct Models(Vec<(String, Model)>);
+/// The models of a service; the first one is meant if none is named.
+struct Models(Vec<NamedModel>);
+
+/// A model under the name that requests give it.
+struct NamedModel {
+    name: String,
+    model: Model,
+}
 
 impl Models {
-    fn find(&self, name: Option<&str>) -> Result<(&str, &Model), Problem> {
+    fn find(&self, name: Option<&str>) -> Result<&NamedModel, Problem> {
         let found = match name {
-            Some(name) => self.0.iter().find(|(known, _)| known == name),
+            Some(name) => self.0.iter().find(|known| known.name == name),
             None => self.0.first(),
         };
-        found.map(|(name, model)| (name.as_str(), model)).ok_or_else(|| {
-            let names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
-            let detail = format!("there is no such model; there are {}", names.join(", "));
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.0.iter().map(|known| known.name.as_str()).collect();
+            let detail = format!("unknown model: expected one of {}", names.join(", "));
             Problem::wrong("model", detail)
         })
     }
@@ -220,7 +226,9 @@ impl Service {
         work::start(&self.shared)?;
         let limits = &self.shared.limits;
         let limited = models.into_iter().map(|(name, model)| {
-            (name, model.with_memory_limit(limits.memory).with_longest_prompt(limits.tokens))
+            let model =
+                model.with_memory_limit(limits.memory).with_longest_prompt(limits.tokens);
+            NamedModel { name, model }
         });
         // Whoever is ready twice keeps the first models.
         let _ = self.shared.models.set(Models(limited.collect()));

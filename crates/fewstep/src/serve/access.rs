@@ -3,7 +3,7 @@
 
 use super::Shared;
 use super::connections::Visit;
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
@@ -63,7 +63,7 @@ fn check(
     let host = request.uri().authority().map(|own| own.as_str().as_bytes()).or(host);
     if shared.loopback && host.is_some_and(|host| !is_own(host)) {
         let detail = "only localhost and loopback addresses are served here";
-        return Err(Problem::new(Kind::OtherHost, detail));
+        return Err(Problem::new(ProblemKind::OtherHost, detail));
     }
     let Some(token) = &shared.token else { return Ok(()) };
     // Whoever asks for what is not there gets no further answer either.
@@ -76,7 +76,7 @@ fn check(
         return Ok(());
     }
     let detail = "send the service's token in a header: Authorization: Bearer TOKEN";
-    Err(Problem::new(Kind::Unauthorized, detail))
+    Err(Problem::new(ProblemKind::Unauthorized, detail))
 }
 
 /// Whether a `Host` names this machine from within. A page from elsewhere whose name was made to

@@ -17,15 +17,15 @@ const OVERHEAD: usize = 512;
 
 /// All that an update depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct UpdateKey {
     text: Arc<str>,
     name: Fingerprint,
 }
 
-impl Key {
+impl UpdateKey {
     /// The key of a task's update: model, options and everything of the prompt but the query, and
     /// the query too if a rule looks at it.
-    pub(super) fn of(task: &Task, options: &Written) -> Self {
+    pub(super) fn of(task: &Task, options: &WrittenOptions) -> Self {
         let Task { id: _, template, separator, labels, examples, query } = task;
         let query = options.looks_at_query.then_some(&query.x);
         let prompt = serde_json::to_string(&(template, separator, labels, examples, query));
@@ -43,12 +43,12 @@ impl Key {
 
 /// A model and the options that change an update or what is said about it, written out.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenOptions {
     text: String,
     looks_at_query: bool,
 }
 
-impl Written {
+impl WrittenOptions {
     /// Of the model of a predictor, under its name.
     pub(super) fn new(model: &str, predictor: &Predictor, options: &Options) -> Self {
         let (policy, lora) = (predictor.policy(), predictor.model().network().lora());
@@ -69,7 +69,7 @@ pub(super) enum Known {
 
 /// An update, and what was said about the query that it was made with.
 struct Entry {
-    key: Key,
+    key: UpdateKey,
     query: String,
     report: Report,
     update: Arc<Update>,
@@ -79,7 +79,7 @@ struct Entry {
 
 /// How much is kept, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct UpdateCounts {
     pub(super) entries: usize,
     pub(super) bytes: usize,
     pub(super) hits: u64,
@@ -89,32 +89,32 @@ pub(super) struct Counts {
 
 /// The updates that are kept.
 pub(super) struct Adapters {
-    state: Mutex<State>,
+    state: Mutex<Kept>,
     most_entries: usize,
     most_bytes: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct Kept {
     entries: HashMap<Fingerprint, Entry>,
     /// Names by when they were used.
     uses: BTreeMap<u64, Fingerprint>,
     clock: u64,
-    counts: Counts,
+    counts: UpdateCounts,
 }
 
 impl Adapters {
-    /// Room for so many updates of so many bytes together.
+    /// Room for `most_entries` updates of `most_bytes` together.
     pub(super) fn new(most_entries: usize, most_bytes: usize) -> Self {
         Self { state: Mutex::default(), most_entries, most_bytes }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Kept> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known about a query, which counts as a use.
-    pub(super) fn find(&self, key: &Key, query: &str) -> Option<Known> {
+    pub(super) fn find(&self, key: &UpdateKey, query: &str) -> Option<Known> {
         let mut state = self.state();
         let found = state.entries.get(&key.name).filter(|entry| entry.key == *key);
         let known = found.map(|entry| {
@@ -139,7 +139,7 @@ impl Adapters {
     }
 
     /// Keeps an update, if it fits at all, in place of what was used least recently.
-    pub(super) fn keep(&self, key: Key, query: &str, report: Report, update: Update) {
+    pub(super) fn keep(&self, key: UpdateKey, query: &str, report: Report, update: Update) {
         let numbers: usize = update
             .blocks()
             .iter()
@@ -175,12 +175,12 @@ impl Adapters {
     }
 
     /// How much is kept.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> UpdateCounts {
         self.state().counts
     }
 }
 
-impl State {
+impl Kept {
     /// An entry was used, or is new.
     fn touch(&mut self, name: Fingerprint) {
         self.clock += 1;

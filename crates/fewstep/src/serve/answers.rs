@@ -1,13 +1,13 @@
-//! The way of answers to their client: one, or a line for each task in the order of the tasks, as
+//! How answers reach their client: one, or a line for each task in the order of the tasks, as
 //! they finish.
 
 use super::Shared;
 use super::faults;
 use super::metrics::Refusal;
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
 use super::queue::{Item, Ticket};
-use super::requests::{Asked, Request, Tasks};
-use super::work::{Common, Job, Reply};
+use super::requests::{Question, Request, Tasks};
+use super::work::{Common, Job, Reply, Unanswered};
 use crate::report::Failure;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::CONTENT_TYPE;
@@ -40,29 +40,29 @@ pub(super) async fn answer(
     let Request { predictor, full, tasks } = request;
     let common = Arc::new(Common { predictor, full });
     let (reply, replies) = unbounded_channel();
-    let item = |place: usize, asked: Asked| Item {
-        key: asked.key.as_ref().map(super::adapters::Key::name),
-        job: Job { common: Arc::clone(&common), asked, place, reply: reply.clone() },
+    let item = |place: usize, question: Question| Item {
+        key: question.key.as_ref().map(super::adapters::UpdateKey::name),
+        job: Job { common: Arc::clone(&common), question, place, reply: reply.clone() },
     };
     let until = Instant::now() + shared.limits.answer_time;
     match tasks {
-        Tasks::One(asked) => {
-            let ticket = admit(shared, vec![item(0, *asked)])?;
+        Tasks::One(question) => {
+            let ticket = admit(shared, vec![item(0, *question)])?;
             drop(reply);
             one(shared, ticket, replies, until).await
         }
         Tasks::Many(found) => {
             let mut lines = BTreeMap::new();
             let (mut items, mut ids) = (Vec::new(), Vec::new());
-            for (place, asked) in found.into_iter().enumerate() {
-                match asked {
-                    Ok(asked) => {
-                        ids.push(asked.task.id.clone());
-                        items.push(item(place, asked));
+            for (place, question) in found.into_iter().enumerate() {
+                match question {
+                    Ok(question) => {
+                        ids.push(question.task.id.clone());
+                        items.push(item(place, question));
                     }
                     Err(failure) => {
                         ids.push(String::new());
-                        lines.insert(place, (failure.to_json(), false));
+                        lines.insert(place, Line { json: failure.to_json(), made: false });
                     }
                 }
             }
@@ -70,7 +70,7 @@ pub(super) async fn answer(
             drop(reply);
             let (shared, sleep) = (Arc::clone(shared), Box::pin(sleep_until(until)));
             let lines =
-                Lines { shared, ticket, replies, lines, ids, next: 0, sleep, _held: held };
+                LineBody { shared, ticket, replies, lines, ids, next: 0, sleep, _held: held };
             let mut response = Body::new(lines).into_response();
             let kind = HeaderValue::from_static(JSON_LINES);
             response.headers_mut().insert(CONTENT_TYPE, kind);
@@ -86,14 +86,14 @@ fn admit(shared: &Arc<Shared>, items: Vec<Item<Job>>) -> Result<Ticket<Job>, Pro
     shared.queue.admit(items).ok_or_else(|| {
         shared.metrics.refused(Refusal::Queue);
         let detail = format!("{} requests wait or are under way already", shared.limits.queue);
-        Problem::new(Kind::Busy, detail).again_in(wait(shared))
+        Problem::new(ProblemKind::Busy, detail).again_in(wait(shared))
     })
 }
 
 /// The service is about to end.
 pub(super) fn draining(shared: &Shared) -> Problem {
     shared.metrics.refused(Refusal::Draining);
-    Problem::new(Kind::Draining, "new work is refused; ask another instance").again_in(1)
+    Problem::new(ProblemKind::Draining, "new work is refused; ask another instance").again_in(1)
 }
 
 /// When there may be room again, in seconds: what waits, at the rate of what was done.
@@ -117,7 +117,7 @@ async fn one(
     let _waiting = Waiting { shared, ticket };
     match timeout_at(until, replies.recv()).await {
         Ok(Some(Reply { answer: Ok(json), .. })) => Ok(json_response(json)),
-        Ok(Some(Reply { answer: Err((error, task)), .. })) => {
+        Ok(Some(Reply { answer: Err(Unanswered { error, task }), .. })) => {
             Err(faults::of_task(&error, &task))
         }
         Ok(None) => Err(draining(shared)),
@@ -125,7 +125,7 @@ async fn one(
             shared.metrics.refused(Refusal::Time);
             let seconds = shared.limits.answer_time.as_secs_f64();
             let detail = format!("there was no answer within {seconds} s; {ADVICE}");
-            Err(Problem::new(Kind::TooSlow, detail).again_in(wait(shared)))
+            Err(Problem::new(ProblemKind::TooSlow, detail).again_in(wait(shared)))
         }
     }
 }
@@ -154,12 +154,12 @@ pub(super) fn json_response(json: String) -> Response<Body> {
 }
 
 /// The body of an answer to many tasks.
-struct Lines {
+struct LineBody {
     shared: Arc<Shared>,
     ticket: Ticket<Job>,
     replies: UnboundedReceiver<Reply>,
-    /// Lines whose turn has not come, and whether a worker made them.
-    lines: BTreeMap<usize, (String, bool)>,
+    /// Lines whose turn has not come.
+    lines: BTreeMap<usize, Line>,
     /// The ids of the tasks, for those that are not answered.
     ids: Vec<String>,
     /// The line whose turn it is.
@@ -168,13 +168,20 @@ struct Lines {
     _held: OwnedSemaphorePermit,
 }
 
-impl Lines {
+/// The answer to one of many tasks.
+struct Line {
+    json: String,
+    /// Whether a worker made it.
+    made: bool,
+}
+
+impl LineBody {
     fn take(&mut self, Reply { place, answer }: Reply) {
-        let line = answer.unwrap_or_else(|(error, task)| {
+        let json = answer.unwrap_or_else(|Unanswered { error, task }| {
             let id = Some(task.id);
             Failure { id, line: place as u64 + 1, error: faults::message(&error) }.to_json()
         });
-        self.lines.insert(place, (line, true));
+        self.lines.insert(place, Line { json, made: true });
     }
 
     /// Every task that was not answered fails.
@@ -185,13 +192,14 @@ impl Lines {
             let (ids, line) = (&mut self.ids, place as u64 + 1);
             self.lines.entry(place).or_insert_with(|| {
                 let id = Some(std::mem::take(&mut ids[place]));
-                (Failure { id, line, error: error.to_owned() }.to_json(), false)
+                let json = Failure { id, line, error: error.to_owned() }.to_json();
+                Line { json, made: false }
             });
         }
     }
 }
 
-impl HttpBody for Lines {
+impl HttpBody for LineBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -204,13 +212,13 @@ impl HttpBody for Lines {
             if this.next == this.ids.len() {
                 return Poll::Ready(None);
             }
-            if let Some((mut line, made)) = this.lines.remove(&this.next) {
+            if let Some(Line { mut json, made }) = this.lines.remove(&this.next) {
                 this.next += 1;
                 if made {
                     this.ticket.taken();
                 }
-                line.push('\n');
-                return Poll::Ready(Some(Ok(Frame::data(line.into()))));
+                json.push('\n');
+                return Poll::Ready(Some(Ok(Frame::data(json.into()))));
             }
             match this.replies.poll_recv(context) {
                 Poll::Ready(Some(reply)) => this.take(reply),
@@ -229,7 +237,7 @@ impl HttpBody for Lines {
     }
 }
 
-impl Drop for Lines {
+impl Drop for LineBody {
     fn drop(&mut self) {
         self.shared.metrics.dropped(self.ticket.forget());
     }

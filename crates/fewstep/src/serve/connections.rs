@@ -99,7 +99,7 @@ impl Drop for Presence {
 }
 
 impl Connections {
-    /// Room for so many connections.
+    /// Room for `most` connections.
     pub(super) fn new(most: usize) -> Self {
         let (open, clock) = (Mutex::default(), Arc::default());
         Self { open, most, left: Notify::new(), clock }

@@ -3,25 +3,16 @@
 //! In: an error of the tool, the engine or the core, and the task it is about, if it is about one.
 //! Out: a [`Problem`]. Errors that count examples and labels lead to that very entry.
 
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
 use crate::error::Error;
 use fewstep_engine::{Error as Refused, Place, Task};
-
-/// The problem of a request whose options cannot be followed.
-pub(super) fn of_options(error: &Error) -> Problem {
-    let problem = Problem::new(Kind::Wrong, error.to_string());
-    match error.field() {
-        Some(field) => problem.at(field.name()),
-        None => problem,
-    }
-}
 
 /// The problem of a request with one task that could not be answered.
 pub(super) fn of_task(error: &Error, task: &Task) -> Problem {
     let kind = match error {
-        Error::Mistake { .. } => Kind::Mistake,
-        Error::Engine(Refused::TooMuchMemory { .. }) => Kind::TooLarge,
-        _ => Kind::Wrong,
+        Error::Mistake { .. } => ProblemKind::Mistake,
+        Error::Engine(Refused::TooMuchMemory { .. }) => ProblemKind::TooLarge,
+        _ => ProblemKind::Wrong,
     };
     let problem = Problem::new(kind, message(error));
     let field = match error {
@@ -87,7 +78,6 @@ fn at(place: Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fewstep_core::{Field, Selection, SelectionName};
     use fewstep_engine::{Example, Label, Query};
 
     fn task() -> Task {
@@ -109,7 +99,7 @@ mod tests {
         change(&mut task);
         let error = task.check().unwrap_err();
         let problem = of_task(&error.into(), &task);
-        assert_eq!(problem.kind, Kind::Wrong);
+        assert_eq!(problem.kind, ProblemKind::Wrong);
         let json: serde_json::Value = serde_json::from_str(&problem.to_json()).unwrap();
         json["field"].as_str().unwrap().to_owned()
     }
@@ -127,17 +117,5 @@ mod tests {
         assert_eq!(refused(|task| task.examples[0].y = "2".to_owned()), "task.examples[0].y");
         assert_eq!(refused(|task| task.query.x.clear()), "task.query.x");
         assert_eq!(refused(|task| task.query.y = Some("2".to_owned())), "task.query.y");
-    }
-
-    #[test]
-    fn options_are_called_what_they_are_called_in_a_request() {
-        let refused = Selection::of_name(SelectionName::TraceTop, None).unwrap_err();
-        let problem = of_options(&refused.into());
-        let detail = "budget is missing; it must be the number of blocks that the rule trace-top \
-                      chooses";
-        assert_eq!(problem, Problem::wrong("budget", detail));
-        let error = Error::NoLowRankBlocks { field: Field::LORA_FIRST };
-        let json = of_options(&error).to_json();
-        assert!(json.contains("\"field\":\"lora_first\"") && !json.contains("--"), "{json}");
     }
 }

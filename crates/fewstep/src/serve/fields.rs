@@ -3,7 +3,7 @@
 //! In: the text of an object. Out: its fields as [`Value`]s, none of them twice, and what they
 //! hold. Only the object itself is looked into at first, and only as deep as a value's type goes.
 
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
 use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -23,18 +23,24 @@ pub(super) struct Value<'a> {
 }
 
 /// The fields of an object.
-pub(super) fn fields(text: &str) -> Result<Vec<(String, Value<'_>)>, Problem> {
+pub(super) fn fields(text: &str) -> Result<Vec<Value<'_>>, Problem> {
     let found: Fields<'_> = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         if error.is_data() {
-            Problem::new(Kind::Wrong, "the body is no object; send one with a task or tasks")
+            Problem::new(
+                ProblemKind::Wrong,
+                "invalid body: expected an object with task or tasks",
+            )
         } else {
             let problem = message(&error);
-            Problem::new(Kind::NotJson, format!("line {line}, column {column}: {problem}"))
+            Problem::new(
+                ProblemKind::NotJson,
+                format!("line {line}, column {column}: {problem}"),
+            )
         }
     })?;
     match found.twice {
-        Some(name) => Err(Problem::wrong(name, "this field is there twice; give it once")),
+        Some(name) => Err(Problem::wrong(name, "duplicate field: give it once")),
         None => Ok(found.fields),
     }
 }
@@ -47,7 +53,7 @@ fn message(error: &serde_json::Error) -> String {
 }
 
 struct Fields<'a> {
-    fields: Vec<(String, Value<'a>)>,
+    fields: Vec<Value<'a>>,
     twice: Option<String>,
 }
 
@@ -67,10 +73,10 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                     let Some((name, raw)) = map.next_entry::<String, &RawValue>()? else {
                         return Ok(found);
                     };
-                    if found.fields.iter().any(|(known, _)| *known == name) {
+                    if found.fields.iter().any(|known| known.name == name) {
                         found.twice = Some(name);
                     } else {
-                        found.fields.push((name.clone(), Value { name, raw }));
+                        found.fields.push(Value { name, raw });
                     }
                 }
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
@@ -85,11 +91,6 @@ impl<'a> Value<'a> {
     /// The field's name.
     pub(super) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// What is written there.
-    pub(super) fn json(&self) -> &'a str {
-        self.raw.get()
     }
 
     /// The beginning of what is written there.
@@ -162,7 +163,7 @@ impl<'a> Value<'a> {
         number.ok_or_else(|| self.refused("a number over 0 and under 1"))
     }
 
-    /// The texts of a list's entries, as many as are asked for.
+    /// The texts of a list's entries, up to a number of them.
     pub(super) fn entries(&self, most: usize) -> Result<Vec<&'a str>, Problem> {
         struct Few(usize);
         impl<'de> Visitor<'de> for Few {
@@ -198,7 +199,7 @@ impl<'a> Value<'a> {
         let mut deserializer = serde_json::Deserializer::from_str(self.raw.get());
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             let inner = error.inner();
-            let kind = if inner.is_data() { Kind::Wrong } else { Kind::NotJson };
+            let kind = if inner.is_data() { ProblemKind::Wrong } else { ProblemKind::NotJson };
             let problem = message(inner);
             let path = match error.path().to_string() {
                 path if path == "." => self.name.clone(),
@@ -243,7 +244,7 @@ mod tests {
     fn read<T>(text: &str, read: impl FnOnce(&Value<'_>) -> Result<T, Problem>) -> Option<T> {
         let object = format!("{{\"a\":{text}}}");
         let fields = fields(&object).unwrap();
-        read(&fields[0].1).ok()
+        read(&fields[0]).ok()
     }
 
     #[test]
@@ -274,11 +275,11 @@ mod tests {
     fn problem(text: &str) -> (u16, serde_json::Value) {
         let problem = fields(text).err().unwrap();
         let json: serde_json::Value = serde_json::from_str(&problem.to_json()).unwrap();
-        (problem.kind.words().0.as_u16(), json["field"].clone())
+        (problem.kind.words().status.as_u16(), json["field"].clone())
     }
 
     #[test]
-    fn what_is_no_object_is_told_from_what_is_no_json() {
+    fn what_is_not_an_object_is_told_from_what_is_not_json() {
         for text in ["", "{", "{\"a\":1,}", "nul", "{\"a\":[1,2}", "{} {}"] {
             assert_eq!(problem(text), (400, serde_json::Value::Null), "{text}");
         }
@@ -294,13 +295,13 @@ mod tests {
         let depth = 400_000;
         let text = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
         let fields = fields(&text).unwrap();
-        assert!(fields[0].1.nested::<Task>().is_err());
-        assert_eq!(fields[0].1.entries(9).unwrap().len(), 1);
+        assert!(fields[0].nested::<Task>().is_err());
+        assert_eq!(fields[0].entries(9).unwrap().len(), 1);
     }
 
     fn path(task: &str) -> String {
         let text = format!("{{\"task\":{task}}}");
-        let problem = fields(&text).unwrap()[0].1.nested::<Task>().unwrap_err();
+        let problem = fields(&text).unwrap()[0].nested::<Task>().unwrap_err();
         let json: serde_json::Value = serde_json::from_str(&problem.to_json()).unwrap();
         json["field"].as_str().unwrap().to_owned()
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// | `tasks` | 1000 | tasks in a request |
 /// | `examples` | 100 | examples of a task |
 /// | `labels` | 100 | labels of a task |
-/// | `tokens` | 2048 | tokens of a prompt, if the model takes as many |
+/// | `tokens` | 2048 | tokens of a prompt, unless the model takes fewer |
 /// | `steps` | 100 | steps that may be asked for |
 /// | `memory` | 1 GiB | bytes that observing a task may hold beside the model |
 /// | `queue` | 64 | requests that wait or are under way |

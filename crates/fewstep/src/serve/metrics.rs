@@ -3,8 +3,8 @@
 //! In: requests and tasks that ended. Out: text. Labels are routes, methods, statuses and reasons
 //! from fixed lists; nothing that a client wrote is among them.
 
-use super::adapters::Counts;
-use super::queue::Length;
+use super::adapters::UpdateCounts;
+use super::queue::QueueLength;
 use axum::http::{Method, StatusCode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -120,8 +120,8 @@ pub(super) struct Metrics {
 
 /// What others count.
 pub(super) struct Elsewhere {
-    pub(super) queue: Length,
-    pub(super) adapters: Counts,
+    pub(super) queue: QueueLength,
+    pub(super) adapters: UpdateCounts,
     pub(super) connections: usize,
     pub(super) waiting_bytes: usize,
 }
@@ -276,8 +276,8 @@ mod tests {
         metrics.task(false, Duration::ZERO);
         metrics.refused(Refusal::Time);
         let elsewhere = Elsewhere {
-            queue: Length { requests: 3, waiting: 2, running: 1 },
-            adapters: Counts { entries: 4, bytes: 5, hits: 6, misses: 7, evicted: 8 },
+            queue: QueueLength { requests: 3, waiting: 2, running: 1 },
+            adapters: UpdateCounts { entries: 4, bytes: 5, hits: 6, misses: 7, evicted: 8 },
             connections: 9,
             waiting_bytes: 10,
         };

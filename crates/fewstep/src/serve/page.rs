@@ -1,6 +1,6 @@
 //! The page: files that are part of the program.
 
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::CONTENT_TYPE;
@@ -49,7 +49,7 @@ pub(super) async fn part(
 ) -> Result<impl IntoResponse, Problem> {
     let found = name.ok().and_then(|Path(name)| PARTS.iter().find(|(known, _)| *known == name));
     let Some((name, text)) = found else {
-        return Err(Problem::new(Kind::NotFound, "this is no part of the page"));
+        return Err(Problem::new(ProblemKind::NotFound, "the page has no such file"));
     };
     let kind = if name.ends_with(".svg") { "image/svg+xml" } else { SCRIPT_TYPE };
     Ok(([(CONTENT_TYPE, kind)], *text))

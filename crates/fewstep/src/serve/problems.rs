@@ -16,16 +16,16 @@ pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    pub(super) kind: Kind,
+    pub(super) kind: ProblemKind,
     detail: String,
     field: Option<String>,
     retry_after: Option<u64>,
 }
 
-/// The kinds of problems.
+/// What kind of problem it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The body is no JSON.
+pub(super) enum ProblemKind {
+    /// The body is not JSON.
     NotJson,
     /// A token is needed.
     Unauthorized,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     NotJsonType,
     /// The request was meant for another host.
     OtherHost,
-    /// The body is JSON, but no request.
+    /// The body is JSON, but not a request.
     Wrong,
     /// Too many requests wait.
     Busy,
@@ -55,7 +55,7 @@ pub(super) enum Kind {
     TooSlow,
 }
 
-impl Kind {
+impl ProblemKind {
     /// Every kind.
     pub(super) const ALL: [Self; 14] = [
         Self::NotJson,
@@ -74,58 +74,40 @@ impl Kind {
         Self::TooSlow,
     ];
 
-    /// Its status, its name (which is the last part of its type) and its title.
-    pub(super) fn words(self) -> (StatusCode, &'static str, &'static str) {
-        match self {
-            Self::NotJson => (StatusCode::BAD_REQUEST, "not-json", "The body is no JSON"),
-            Self::Unauthorized => {
-                (StatusCode::UNAUTHORIZED, "unauthorized", "A bearer token is needed")
-            }
-            Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is nothing here"),
-            Self::MethodNotAllowed => {
-                (StatusCode::METHOD_NOT_ALLOWED, "method", "This method has no meaning here")
-            }
-            Self::SlowBody => {
-                (StatusCode::REQUEST_TIMEOUT, "slow-body", "The body did not come in time")
-            }
-            Self::TooLarge => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large")
-            }
-            Self::NotJsonType => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "not-json-type",
-                "The body must be application/json",
-            ),
-            Self::OtherHost => (
-                StatusCode::MISDIRECTED_REQUEST,
-                "other-host",
-                "The request is meant for another host",
-            ),
-            Self::Wrong => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "wrong", "The request cannot be answered")
-            }
-            Self::Busy => (StatusCode::TOO_MANY_REQUESTS, "busy", "Too many requests wait"),
-            Self::Mistake => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "mistake",
-                "The program made a mistake on this task",
-            ),
-            Self::Draining => {
-                (StatusCode::SERVICE_UNAVAILABLE, "draining", "The service is about to end")
-            }
-            Self::Loading => {
-                (StatusCode::SERVICE_UNAVAILABLE, "loading", "Models are being loaded")
-            }
-            Self::TooSlow => {
-                (StatusCode::SERVICE_UNAVAILABLE, "too-slow", "The answer took too long")
-            }
-        }
+    /// What is said about it.
+    pub(super) fn words(self) -> ProblemWords {
+        let (status, name, title) = match self {
+            Self::NotJson => (400, "not-json", "The body is not JSON"),
+            Self::Unauthorized => (401, "unauthorized", "A bearer token is needed"),
+            Self::NotFound => (404, "not-found", "There is nothing here"),
+            Self::MethodNotAllowed => (405, "method", "This method has no meaning here"),
+            Self::SlowBody => (408, "slow-body", "The body did not come in time"),
+            Self::TooLarge => (413, "too-large", "The request is too large"),
+            Self::NotJsonType => (415, "not-json-type", "The body must be application/json"),
+            Self::OtherHost => (421, "other-host", "The request is meant for another host"),
+            Self::Wrong => (422, "wrong", "The request cannot be answered"),
+            Self::Busy => (429, "busy", "Too many requests wait"),
+            Self::Mistake => (500, "mistake", "The program made a mistake on this task"),
+            Self::Draining => (503, "draining", "The service is about to end"),
+            Self::Loading => (503, "loading", "Models are being loaded"),
+            Self::TooSlow => (503, "too-slow", "The answer took too long"),
+        };
+        let status = StatusCode::from_u16(status).expect("it has three digits");
+        ProblemWords { status, name, title }
     }
+}
+
+/// What is said about problems of a kind.
+pub(super) struct ProblemWords {
+    pub(super) status: StatusCode,
+    /// The last part of its type.
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
 }
 
 impl Problem {
     /// A problem of some kind, in words.
-    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         debug_assert!(!detail.is_empty(), "a problem is explained");
         Self { kind, detail, field: None, retry_after: None }
@@ -133,7 +115,7 @@ impl Problem {
 
     /// A field of the request that cannot be taken.
     pub(super) fn wrong(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::new(Kind::Wrong, detail).at(field)
+        Self::new(ProblemKind::Wrong, detail).at(field)
     }
 
     /// The same problem with the field at fault.
@@ -142,7 +124,7 @@ impl Problem {
         self
     }
 
-    /// The same problem; it may be gone in so many seconds.
+    /// The same problem; it may be gone after this number of seconds.
     pub(super) fn again_in(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
@@ -158,7 +140,7 @@ impl Problem {
             detail: &'a str,
             field: Option<&'a str>,
         }
-        let (status, name, title) = self.kind.words();
+        let ProblemWords { status, name, title } = self.kind.words();
         let members = Members {
             r#type: format!("/problems/{name}").into(),
             title,
@@ -173,7 +155,7 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::from(self.to_json()));
-        *response.status_mut() = self.kind.words().0;
+        *response.status_mut() = self.kind.words().status;
         let mut set = |name: HeaderName, value: HeaderValue| {
             response.headers_mut().insert(name, value);
         };
@@ -181,7 +163,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             set(RETRY_AFTER, seconds.into());
         }
-        if self.kind == Kind::Unauthorized {
+        if self.kind == ProblemKind::Unauthorized {
             set(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response

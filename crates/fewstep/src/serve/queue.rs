@@ -22,7 +22,7 @@ pub(super) struct Item<J> {
 
 /// Requests that are not answered yet.
 pub(super) struct Queue<J> {
-    state: Mutex<State<J>>,
+    state: Mutex<QueueState<J>>,
     /// There may be something to do.
     work: Condvar,
     /// A request is gone.
@@ -32,8 +32,8 @@ pub(super) struct Queue<J> {
     window: usize,
 }
 
-struct State<J> {
-    requests: BTreeMap<u64, Request<J>>,
+struct QueueState<J> {
+    requests: BTreeMap<u64, WaitingRequest<J>>,
     /// Requests of which no job was begun, and others that have some left; first come first.
     fresh: VecDeque<u64>,
     begun: VecDeque<u64>,
@@ -46,7 +46,7 @@ struct State<J> {
     closed: bool,
 }
 
-struct Request<J> {
+struct WaitingRequest<J> {
     waiting: VecDeque<Item<J>>,
     /// Jobs that were begun and whose answers were not taken.
     ahead: usize,
@@ -54,7 +54,7 @@ struct Request<J> {
 
 /// What waits and what runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Length {
+pub(super) struct QueueLength {
     pub(super) requests: usize,
     pub(super) waiting: usize,
     pub(super) running: usize,
@@ -73,9 +73,9 @@ pub(super) struct Turn<J> {
 }
 
 impl<J> Queue<J> {
-    /// A queue for so many requests; each may be so many jobs ahead of its client.
+    /// A queue for at most `most` requests; each may be `window` jobs ahead of its client.
     pub(super) fn new(most: usize, window: usize) -> Self {
-        let state = State {
+        let state = QueueState {
             requests: BTreeMap::new(),
             fresh: VecDeque::new(),
             begun: VecDeque::new(),
@@ -89,7 +89,7 @@ impl<J> Queue<J> {
         Self { state, work: Condvar::new(), gone: Condvar::new(), most, window }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<J>> {
+    fn state(&self) -> MutexGuard<'_, QueueState<J>> {
         // No job runs under the lock, so that what it guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,7 +105,7 @@ impl<J> Queue<J> {
         if !items.is_empty() {
             state.fresh.push_back(number);
         }
-        state.requests.insert(number, Request { waiting: items.into(), ahead: 0 });
+        state.requests.insert(number, WaitingRequest { waiting: items.into(), ahead: 0 });
         self.work.notify_all();
         Some(Ticket { queue: Arc::clone(self), number })
     }
@@ -136,9 +136,9 @@ impl<J> Queue<J> {
     }
 
     /// What waits and what runs.
-    pub(super) fn length(&self) -> Length {
+    pub(super) fn length(&self) -> QueueLength {
         let state = self.state();
-        Length {
+        QueueLength {
             requests: state.requests.len(),
             waiting: state.requests.values().map(|request| request.waiting.len()).sum(),
             running: state.running,
@@ -168,12 +168,20 @@ impl<J> Queue<J> {
     }
 }
 
-impl<J> State<J> {
+/// Where a job was found.
+struct Found {
+    /// The place of its request in the ring.
+    place: usize,
+    /// Its own place in the request.
+    item: usize,
+}
+
+impl<J> QueueState<J> {
     /// The next job, if there is one that may begin.
     fn take(&mut self, window: usize, kept: &impl Fn(Fingerprint) -> bool) -> Option<Turn<J>> {
         let rings = if self.begun_next { [true, false] } else { [false, true] };
         for begun in rings {
-            let Some((place, item)) = self.find(begun, window, kept) else { continue };
+            let Some(Found { place, item }) = self.find(begun, window, kept) else { continue };
             let ring = if begun { &mut self.begun } else { &mut self.fresh };
             let number = ring.remove(place).expect("it was found there");
             let request = self.requests.get_mut(&number).expect("rings name requests");
@@ -190,13 +198,13 @@ impl<J> State<J> {
         None
     }
 
-    /// The first request of a ring with a job that may begin, and the place of that job.
+    /// The first job of a ring that may begin.
     fn find(
         &self,
         begun: bool,
         window: usize,
         kept: &impl Fn(Fingerprint) -> bool,
-    ) -> Option<(usize, usize)> {
+    ) -> Option<Found> {
         let ring = if begun { &self.begun } else { &self.fresh };
         let may = |item: &Item<J>| {
             item.key.is_none_or(|key| !self.making.contains(&key) || kept(key))
@@ -207,7 +215,7 @@ impl<J> State<J> {
                 return None;
             }
             let item = request.waiting.iter().take(LOOK_AHEAD).position(may)?;
-            Some((place, item))
+            Some(Found { place, item })
         })
     }
 }
@@ -251,7 +259,7 @@ mod tests {
         jobs.iter().map(|&job| Item { key: None, job }).collect()
     }
 
-    /// Takes so many jobs, one worker after the other, each done at once.
+    /// Takes `count` jobs, one worker after the other, each done at once.
     fn order(queue: &Queue<&'static str>, count: usize) -> Vec<&'static str> {
         let mut seen = Vec::new();
         for _ in 0..count {
@@ -282,7 +290,7 @@ mod tests {
         assert_eq!(order(&queue, 1), ["a"]);
         assert!(queue.admit(items(&["c"])).is_none(), "it is not answered yet");
         drop(first);
-        assert_eq!(queue.length(), Length { requests: 1, waiting: 2, running: 0 });
+        assert_eq!(queue.length(), QueueLength { requests: 1, waiting: 2, running: 0 });
         assert!(queue.admit(items(&["c"])).is_some());
     }
 
@@ -297,7 +305,7 @@ mod tests {
         assert_eq!(order(&queue, 1), ["c"], "a has two answers that nobody took");
         slow.taken();
         assert_eq!(order(&queue, 1), ["a3"]);
-        assert_eq!(queue.length(), Length { requests: 2, waiting: 0, running: 0 });
+        assert_eq!(queue.length(), QueueLength { requests: 2, waiting: 0, running: 0 });
     }
 
     #[test]

@@ -1,22 +1,21 @@
 //! What a body asks for: tasks, a model and options, each checked, with the field at fault if
 //! something is not right.
 //!
-//! In: the bytes of a request. Out: [`Request`], a predictor and its tasks. A field that nobody knows
-//! or that is there twice is refused. In a list every task stands for itself: one that cannot be
+//! In: the bytes of a request. Out: [`Request`], a predictor and its tasks. Unknown and duplicate
+//! fields are refused. In a list every task stands for itself: one that cannot be
 //! read becomes a failure in its place.
 
-use super::Models;
-use super::adapters::{Key, Written};
-use super::faults;
+use super::adapters::{UpdateKey, WrittenOptions};
 use super::fields::{Value, fields};
 use super::limits::Limits;
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
+use super::{Models, NamedModel};
 use crate::error::Error;
 use crate::options::Options;
 use crate::predictor::{Action, Predictor};
 use crate::report::Failure;
 use crate::tasks;
-use fewstep_core::{Dynamics, HorizonName, HorizonRule, Horizons, Policy};
+use fewstep_core::{Dynamics, HorizonName, HorizonRule, Horizons, Overrides, Policy};
 use fewstep_engine::{Bos, Task};
 use std::str::FromStr;
 
@@ -39,14 +38,14 @@ pub(super) struct Request {
 
 /// The tasks of a request.
 pub(super) enum Tasks {
-    One(Box<Asked>),
-    Many(Vec<Result<Asked, Failure>>),
+    One(Box<Question>),
+    Many(Vec<Result<Question, Failure>>),
 }
 
-/// A task, and the name of its update if updates are kept.
-pub(super) struct Asked {
+/// A task to answer, and the key of its update if updates are kept.
+pub(super) struct Question {
     pub(super) task: Task,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<UpdateKey>,
 }
 
 impl std::fmt::Debug for Request {
@@ -56,10 +55,12 @@ impl std::fmt::Debug for Request {
     }
 }
 
-/// What the fields say beside tasks.
+/// What the fields of a request say.
 #[derive(Default)]
-struct Said<'a> {
+struct RequestFields<'a> {
     options: Options,
+    /// Whether the policy is written out in the request.
+    policy_written: bool,
     model: Option<String>,
     reuse: Option<bool>,
     task: Option<Value<'a>>,
@@ -75,49 +76,46 @@ impl Request {
         limits: &Limits,
     ) -> Result<Self, Problem> {
         let text = std::str::from_utf8(body).map_err(|error| {
-            let detail = format!("the byte at {} is no UTF-8", error.valid_up_to());
-            Problem::new(Kind::NotJson, detail)
+            let detail = format!("invalid UTF-8 at byte {}", error.valid_up_to());
+            Problem::new(ProblemKind::NotJson, detail)
         })?;
-        let mut said = Said::default();
-        for (name, value) in fields(text)? {
-            said.set(verb, &name, value)?;
+        let mut found = RequestFields::default();
+        for value in fields(text)? {
+            found.set(verb, value)?;
         }
-        let Said { options, model, reuse, task, tasks } = said;
         let action = if verb == Verb::Decide { Action::Decide } else { Action::Act };
-        let (name, model) = models.find(model.as_deref())?;
-        let predictor = options.predictor(model.clone(), action);
-        let predictor = predictor.map_err(|error| faults::of_options(&error))?;
-        check_steps(predictor.policy(), limits)?;
+        let NamedModel { name, model } = models.find(found.model.as_deref())?;
+        let predictor = found.options.predictor(model.clone(), action);
+        let predictor = predictor.map_err(|error| found.problem(&error))?;
+        found.check_steps(predictor.policy(), limits)?;
+        let RequestFields { options, reuse, task, tasks, .. } = found;
         let keeps = reuse.unwrap_or(true) && action == Action::Act;
         let predictor = predictor.with_updates(keeps);
-        let written = keeps.then(|| Written::new(name, &predictor, &options));
-        let asked = |task: Task| {
-            let key = written.as_ref().map(|written| Key::of(&task, written));
-            Asked { task, key }
+        let written = keeps.then(|| WrittenOptions::new(name, &predictor, &options));
+        let question = |task: Task| {
+            let key = written.as_ref().map(|written| UpdateKey::of(&task, written));
+            Question { task, key }
         };
         let tasks = match (task, tasks) {
-            (Some(value), None) => Tasks::One(Box::new(asked(one(value, limits)?))),
-            (None, Some(value)) => Tasks::Many(many(value, limits, asked)?),
+            (Some(value), None) => Tasks::One(Box::new(question(one(value, limits)?))),
+            (None, Some(value)) => Tasks::Many(many(value, limits, question)?),
             (Some(_), Some(_)) => {
-                return Err(Problem::wrong(
-                    "tasks",
-                    "there is a task already; give one of both",
-                ));
+                return Err(Problem::wrong("tasks", "expected task or tasks, found both"));
             }
             (None, None) => {
-                return Err(Problem::wrong("task", "there is none; give a task, or tasks"));
+                return Err(Problem::wrong("task", "missing: give a task, or tasks"));
             }
         };
         Ok(Self { predictor, full: options.full, tasks })
     }
 }
 
-impl<'a> Said<'a> {
+impl<'a> RequestFields<'a> {
     /// Takes note of a field.
-    fn set(&mut self, verb: Verb, name: &str, value: Value<'a>) -> Result<(), Problem> {
+    fn set(&mut self, verb: Verb, value: Value<'a>) -> Result<(), Problem> {
         let options = &mut self.options;
         let overrides = &mut options.overrides;
-        match name {
+        match value.name() {
             "task" => self.task = Some(value),
             "tasks" => self.tasks = Some(value),
             "model" => self.model = Some(value.text()?),
@@ -129,7 +127,10 @@ impl<'a> Said<'a> {
             "step_scale" => overrides.step_scale = Some(value.fraction()?),
             "seed" => overrides.seed = Some(value.whole(0)?),
             "coverage" => overrides.coverage = Some(value.fraction()?),
-            "policy" => options.policy = policy(&value)?,
+            "policy" => {
+                self.policy_written = !value.is_text();
+                options.policy = policy(&value)?;
+            }
             "lora_rank" => options.lora_rank = Some(value.whole(1)?),
             "lora_first" => options.lora_first = Some(named(&value)?),
             "bos" => {
@@ -146,21 +147,85 @@ impl<'a> Said<'a> {
             "full" => options.full = value.flag()?,
             "dynamics" => overrides.dynamics = Some(named::<Dynamics>(&value)?),
             "reuse" if verb == Verb::Predict => self.reuse = Some(value.flag()?),
-            _ => {
-                let mut known = OPTIONS.join(", ");
+            name => {
+                let mut known = KNOWN_FIELDS.join(", ");
                 if verb == Verb::Predict {
                     known += ", reuse";
                 }
-                let detail = format!("there is no such field here; there are {known}");
+                let detail = format!("unknown field: expected one of {known}");
                 return Err(Problem::wrong(shortened(name), detail));
             }
         }
         Ok(())
     }
+
+    /// Where a setting stands in the request: in the policy, if that is written out and nothing
+    /// overrides it.
+    fn place(&self, setting: &'static str) -> String {
+        let Overrides {
+            blocks,
+            select,
+            budget,
+            seed: _,
+            horizon,
+            horizons,
+            step_scale,
+            dynamics: _,
+            coverage,
+        } = &self.options.overrides;
+        let (inside, overridden) = match setting {
+            "blocks" => ("", blocks.is_some()),
+            "budget" => ("selection.", budget.is_some() || select.is_some()),
+            "horizon" => ("", horizon.is_some()),
+            "horizons" => ("", horizons.is_some()),
+            "step_scale" => ("", step_scale.is_some()),
+            "coverage" => ("", coverage.is_some()),
+            // The parameters of a rule have no field of their own.
+            "steps" | "inverse_temperature" | "gate" | "sharpness" | "leave_alone_odds" => {
+                ("horizon.", horizon.is_some())
+            }
+            _ => return setting.to_owned(),
+        };
+        match (self.policy_written && !overridden, setting) {
+            (true, _) => format!("policy.{inside}{setting}"),
+            (false, "steps") => "horizon".to_owned(),
+            (false, _) => setting.to_owned(),
+        }
+    }
+
+    /// The problem of options that cannot be followed.
+    fn problem(&self, error: &Error) -> Problem {
+        let problem = Problem::new(ProblemKind::Wrong, error.to_string());
+        match error.field() {
+            Some(field) => problem.at(self.place(field.name())),
+            None => problem,
+        }
+    }
+
+    /// `Err` if a policy asks for more steps than this service takes. The candidates of policies
+    /// that have a name are always taken.
+    fn check_steps(&self, policy: &Policy, limits: &Limits) -> Result<(), Problem> {
+        let fixed = match policy.horizon {
+            HorizonRule::Fixed { steps } => Some(("steps", steps)),
+            _ => None,
+        };
+        let named = [Policy::default(), Policy::paper()];
+        let own = named.iter().any(|named| named.horizons == policy.horizons);
+        let last = policy.horizons.last().filter(|_| !own).map(|&last| ("horizons", last));
+        let most = limits.steps;
+        match fixed.into_iter().chain(last).find(|(_, found)| *found > most) {
+            None => Ok(()),
+            Some((setting, found)) => {
+                let detail =
+                    format!("{found} steps were asked for; this service takes at most {most}");
+                Err(Problem::new(ProblemKind::TooLarge, detail).at(self.place(setting)))
+            }
+        }
+    }
 }
 
 /// The fields that every request may have.
-const OPTIONS: [&str; 19] = [
+const KNOWN_FIELDS: [&str; 19] = [
     "task",
     "tasks",
     "model",
@@ -197,22 +262,14 @@ where
     text.parse().map_err(|error: T::Err| Problem::wrong(value.name(), error.to_string()))
 }
 
-/// A policy by its name, or written out.
+/// A policy by its name, or written out; what it asks for is checked once overrides are known.
 fn policy(value: &Value<'_>) -> Result<Policy, Problem> {
-    let found = match value.is_text() {
-        true => Policy::named(&value.text()?),
-        false => {
-            value.check_object()?;
-            Policy::from_json(value.json())
-        }
-    };
-    found.map_err(|error| {
-        let field = error.field().map_or(String::new(), |field| match field.name() {
-            "policy" => String::new(),
-            name => format!(".{name}"),
-        });
-        Problem::wrong(format!("policy{field}"), error.to_string())
-    })
+    if value.is_text() {
+        let found = Policy::named(&value.text()?);
+        return found.map_err(|error| Problem::wrong(value.name(), error.to_string()));
+    }
+    value.check_object()?;
+    value.nested()
 }
 
 /// A rule by its name, or a number of steps.
@@ -229,32 +286,14 @@ fn horizons(value: &Value<'_>) -> Result<Horizons, Problem> {
     found.map_err(|error| Problem::wrong(value.name(), error.to_string()))
 }
 
-/// `Err` if a policy asks for more steps than this service takes.
-fn check_steps(policy: &Policy, limits: &Limits) -> Result<(), Problem> {
-    let most = limits.steps;
-    let given = match policy.horizon {
-        HorizonRule::Fixed { steps } => Some(("horizon", steps)),
-        _ => None,
-    };
-    let last = policy.horizons.last().map(|&last| ("horizons", last));
-    match given.into_iter().chain(last).find(|(_, found)| *found > most) {
-        None => Ok(()),
-        Some((field, found)) => {
-            let detail =
-                format!("{found} steps were asked for; this service takes at most {most}");
-            Err(Problem::new(Kind::TooLarge, detail).at(field))
-        }
-    }
-}
-
 /// The only task of a request.
 fn one(value: Value<'_>, limits: &Limits) -> Result<Task, Problem> {
     value.check_object()?;
     let task: Task = value.nested()?;
     match too_many(&task, limits) {
         None => Ok(task),
-        Some((field, detail)) => {
-            Err(Problem::new(Kind::TooLarge, detail).at(format!("task.{field}")))
+        Some(TooMany { field, detail }) => {
+            Err(Problem::new(ProblemKind::TooLarge, detail).at(format!("task.{field}")))
         }
     }
 }
@@ -263,8 +302,8 @@ fn one(value: Value<'_>, limits: &Limits) -> Result<Task, Problem> {
 fn many(
     value: Value<'_>,
     limits: &Limits,
-    asked: impl Fn(Task) -> Asked,
-) -> Result<Vec<Result<Asked, Failure>>, Problem> {
+    question: impl Fn(Task) -> Question,
+) -> Result<Vec<Result<Question, Failure>>, Problem> {
     let found = value.entries(limits.tasks + 1)?;
     if found.is_empty() {
         return Err(Problem::wrong("tasks", "the list is empty; give at least one task"));
@@ -272,7 +311,7 @@ fn many(
     if found.len() > limits.tasks {
         let detail =
             format!("there are more than {} tasks; send several requests", limits.tasks);
-        return Err(Problem::new(Kind::TooLarge, detail).at("tasks"));
+        return Err(Problem::new(ProblemKind::TooLarge, detail).at("tasks"));
     }
     let read = |(place, text): (usize, &str)| {
         let failure =
@@ -283,20 +322,26 @@ fn many(
             }
             Err(error) => Err(failure(None, error.to_string())),
             Ok(task) => match too_many(&task, limits) {
-                None => Ok(asked(task)),
-                Some((_, detail)) => Err(failure(Some(task.id), detail)),
+                None => Ok(question(task)),
+                Some(TooMany { detail, .. }) => Err(failure(Some(task.id), detail)),
             },
         }
     };
     Ok(found.into_iter().enumerate().map(read).collect())
 }
 
-/// The field of a task that has more entries than this service takes.
-fn too_many(task: &Task, limits: &Limits) -> Option<(&'static str, String)> {
+/// A field of a task that has more entries than this service takes.
+struct TooMany {
+    field: &'static str,
+    detail: String,
+}
+
+fn too_many(task: &Task, limits: &Limits) -> Option<TooMany> {
     let counts = [
         ("examples", task.examples.len(), limits.examples),
         ("labels", task.labels.len(), limits.labels),
     ];
-    let (name, found, most) = counts.into_iter().find(|(_, found, most)| found > most)?;
-    Some((name, format!("the task has {found} {name}; this service takes at most {most}")))
+    let (field, found, most) = counts.into_iter().find(|(_, found, most)| found > most)?;
+    let detail = format!("the task has {found} {field}; this service takes at most {most}");
+    Some(TooMany { field, detail })
 }

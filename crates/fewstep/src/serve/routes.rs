@@ -4,10 +4,10 @@ use super::access;
 use super::answers::{self, json_response};
 use super::metrics::{Elsewhere, Refusal};
 use super::page;
-use super::problems::{Kind, Problem};
+use super::problems::{Problem, ProblemKind};
 use super::requests::{Request as Work, Verb};
 use super::schema;
-use super::{Models, Shared};
+use super::{Models, NamedModel, Shared};
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, Request, State};
@@ -16,6 +16,8 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{delete, get, post};
+use fewstep_core::Policy;
+use serde::Serialize;
 use serde_json::json;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +26,8 @@ use std::sync::atomic::Ordering;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-type Answer = Result<Response<Body>, Problem>;
+/// What a route says.
+type RouteResult = Result<Response<Body>, Problem>;
 
 /// All routes.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
@@ -44,10 +47,13 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/predict", post(predict))
         .route("/v1/adapters/{id}", delete(forget))
         .method_not_allowed_fallback(|| async {
-            Problem::new(Kind::MethodNotAllowed, "the header Allow names the methods there are")
+            Problem::new(
+                ProblemKind::MethodNotAllowed,
+                "the header Allow names the methods there are",
+            )
         })
         .fallback(|| async {
-            Problem::new(Kind::NotFound, "GET /openapi.json says what there is")
+            Problem::new(ProblemKind::NotFound, "GET /openapi.json says what there is")
         })
         .layer(from_fn_with_state(Arc::clone(shared), access::guard))
         .with_state(Arc::clone(shared))
@@ -59,7 +65,7 @@ fn ready(shared: &Shared) -> Result<&Models, Problem> {
         return Err(answers::draining(shared));
     }
     shared.models.get().ok_or_else(|| {
-        Problem::new(Kind::Loading, "there are no models yet; try again in a moment")
+        Problem::new(ProblemKind::Loading, "there are no models yet; try again in a moment")
             .again_in(1)
     })
 }
@@ -80,9 +86,23 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, kind)], shared.metrics.text(&elsewhere))
 }
 
-async fn models(State(shared): State<Arc<Shared>>) -> Answer {
+/// What requests may name.
+#[derive(Serialize)]
+struct Offered {
+    models: Vec<serde_json::Value>,
+    policies: NamedPolicies,
+}
+
+/// The policies that have a name.
+#[derive(Serialize)]
+struct NamedPolicies {
+    default: Policy,
+    paper: Policy,
+}
+
+async fn models(State(shared): State<Arc<Shared>>) -> RouteResult {
     let Models(models) = ready(&shared)?;
-    let describe = |(place, (name, model)): (usize, &(String, fewstep_engine::Model))| {
+    let describe = |(place, NamedModel { name, model }): (usize, &NamedModel)| {
         let config = model.config();
         json!({
             "name": name,
@@ -96,7 +116,10 @@ async fn models(State(shared): State<Arc<Shared>>) -> Answer {
         })
     };
     let models: Vec<_> = models.iter().enumerate().map(describe).collect();
-    Ok(json_response(json!({ "models": models }).to_string()))
+    // Policies keep the order of fields that reports have.
+    let policies = NamedPolicies { default: Policy::default(), paper: Policy::paper() };
+    let offered = Offered { models, policies };
+    Ok(json_response(serde_json::to_string(&offered).expect("every field can be written")))
 }
 
 async fn forget(
@@ -107,30 +130,30 @@ async fn forget(
         Ok(Path(id)) if shared.adapters.remove(&id) => Ok(StatusCode::NO_CONTENT),
         _ => {
             let detail = "no update of this id is kept; it may have made room for others";
-            Err(Problem::new(Kind::NotFound, detail))
+            Err(Problem::new(ProblemKind::NotFound, detail))
         }
     }
 }
 
-async fn decide(State(shared): State<Arc<Shared>>, request: Request) -> Answer {
+async fn decide(State(shared): State<Arc<Shared>>, request: Request) -> RouteResult {
     work(shared, Verb::Decide, request).await
 }
 
-async fn predict(State(shared): State<Arc<Shared>>, request: Request) -> Answer {
+async fn predict(State(shared): State<Arc<Shared>>, request: Request) -> RouteResult {
     work(shared, Verb::Predict, request).await
 }
 
 /// Receives a request, checks it and has it answered.
-async fn work(shared: Arc<Shared>, verb: Verb, request: Request) -> Answer {
+async fn work(shared: Arc<Shared>, verb: Verb, request: Request) -> RouteResult {
     ready(&shared)?;
     check_type(request.headers())?;
-    let (body, held) = receive(&shared, request).await?;
+    let Received { body, held } = receive(&shared, request).await?;
     let reader = Arc::clone(&shared);
     let reading = tokio::task::spawn_blocking(move || {
         Work::read(&body, verb, ready(&reader)?, &reader.limits)
     });
     let read = reading.await.map_err(|_| {
-        Problem::new(Kind::Mistake, "the request could not be read; please report it")
+        Problem::new(ProblemKind::Mistake, "the request could not be read; please report it")
     })?;
     answers::answer(&shared, read?, held).await
 }
@@ -143,18 +166,21 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "send a header: Content-Type: application/json";
-    Err(Problem::new(Kind::NotJsonType, detail))
+    Err(Problem::new(ProblemKind::NotJsonType, detail))
 }
 
-/// The body of a request, and its share of what may wait.
-async fn receive(
-    shared: &Shared,
-    request: Request,
-) -> Result<(Vec<u8>, OwnedSemaphorePermit), Problem> {
+/// A request that has come in.
+struct Received {
+    body: Vec<u8>,
+    /// Its share of what may wait.
+    held: OwnedSemaphorePermit,
+}
+
+async fn receive(shared: &Shared, request: Request) -> Result<Received, Problem> {
     let most = shared.limits.request_bytes;
     let too_large = || {
         let detail = format!("the body has more than {most} bytes; send several requests");
-        Problem::new(Kind::TooLarge, detail)
+        Problem::new(ProblemKind::TooLarge, detail)
     };
     let length = request.headers().get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
@@ -166,8 +192,9 @@ async fn receive(
     let receiving = async {
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
         {
-            let frame = frame
-                .map_err(|_| Problem::new(Kind::NotJson, "the body could not be received"))?;
+            let frame = frame.map_err(|_| {
+                Problem::new(ProblemKind::NotJson, "the body could not be received")
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > most {
                 return Err(too_large());
@@ -180,9 +207,9 @@ async fn receive(
     let patience = shared.limits.receive_time;
     timeout(patience, receiving).await.map_err(|_| {
         let seconds = patience.as_secs_f64();
-        Problem::new(Kind::SlowBody, format!("the body must come within {seconds} s"))
+        Problem::new(ProblemKind::SlowBody, format!("the body must come within {seconds} s"))
     })??;
-    Ok((bytes, held))
+    Ok(Received { body: bytes, held })
 }
 
 /// A share of what may wait.
@@ -192,6 +219,6 @@ fn take_room(shared: &Shared, bytes: usize) -> Result<OwnedSemaphorePermit, Prob
         shared.metrics.refused(Refusal::Bytes);
         let most = shared.limits.waiting_bytes;
         let detail = format!("the requests that wait have {most} bytes together already");
-        Problem::new(Kind::Busy, detail).again_in(answers::wait(shared))
+        Problem::new(ProblemKind::Busy, detail).again_in(answers::wait(shared))
     })
 }

@@ -3,8 +3,8 @@
 //! Written by hand in one place; tests hold it against what is answered.
 
 use super::limits::Limits;
-use super::problems::{Kind, PROBLEM_JSON};
-use fewstep_core::{HorizonName, SelectionName};
+use super::problems::{PROBLEM_JSON, ProblemKind, ProblemWords};
+use fewstep_core::{HorizonName, LONGEST_HORIZON, MOST_HORIZONS, SelectionName};
 use fewstep_engine::Task;
 use serde_json::{Map, Value, json};
 
@@ -46,10 +46,10 @@ fn paths(token: bool) -> Value {
         "/v1/predict": {"post": work("predict", predict, "PredictRequest", token)},
         "/v1/models": {"get": {
             "operationId": "models",
-            "summary": "The models that may be asked for",
+            "summary": "The models and the policies that requests may name",
             "security": security(token),
             "responses": answers(content("application/json", &reference("Models")), &[
-                Kind::Unauthorized, Kind::OtherHost, Kind::Draining,
+                ProblemKind::Unauthorized, ProblemKind::OtherHost, ProblemKind::Draining,
             ]),
         }},
         "/v1/adapters/{id}": {"delete": {
@@ -62,12 +62,12 @@ fn paths(token: bool) -> Value {
                 "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
             }],
             "responses": statuses([("204", json!({"description": "It is forgotten"}))], &[
-                Kind::Unauthorized, Kind::NotFound, Kind::OtherHost,
+                ProblemKind::Unauthorized, ProblemKind::NotFound, ProblemKind::OtherHost,
             ]),
         }},
-        "/healthz": {"get": plain("healthz", "Whether the process lives", &[Kind::OtherHost])},
+        "/healthz": {"get": plain("healthz", "Whether the process lives", &[ProblemKind::OtherHost])},
         "/readyz": {"get": plain(
-            "readyz", "Whether work is taken", &[Kind::OtherHost, Kind::Draining],
+            "readyz", "Whether work is taken", &[ProblemKind::OtherHost, ProblemKind::Draining],
         )},
         "/metrics": {"get": metrics(token)},
         "/openapi.json": {"get": {
@@ -75,7 +75,7 @@ fn paths(token: bool) -> Value {
             "summary": "This document",
             "security": [],
             "responses": answers(content("application/json", &json!({"type": "object"})), &[
-                Kind::OtherHost,
+                ProblemKind::OtherHost,
             ]),
         }},
     })
@@ -92,20 +92,20 @@ fn content(kind: &str, schema: &Value) -> Value {
 }
 
 /// A 200 with this content, and these problems.
-fn answers(content: Value, problems: &[Kind]) -> Value {
+fn answers(content: Value, problems: &[ProblemKind]) -> Value {
     statuses([("200", json!({"description": "Done", "content": content}))], problems)
 }
 
-fn statuses<const N: usize>(done: [(&str, Value); N], problems: &[Kind]) -> Value {
+fn statuses<const N: usize>(done: [(&str, Value); N], problems: &[ProblemKind]) -> Value {
     let mut all: Map<String, Value> =
         done.into_iter().map(|(status, answer)| (status.to_owned(), answer)).collect();
     for kind in problems {
-        let (status, _, title) = kind.words();
+        let ProblemWords { status, title, .. } = kind.words();
         let mut answer = json!({
             "description": title,
             "content": content(PROBLEM_JSON, &reference("Problem")),
         });
-        if matches!(kind, Kind::Busy | Kind::Draining) {
+        if matches!(kind, ProblemKind::Busy | ProblemKind::Draining) {
             let seconds = json!({"type": "integer", "minimum": 1});
             answer["headers"] = json!({"Retry-After": {"schema": seconds}});
         }
@@ -114,7 +114,7 @@ fn statuses<const N: usize>(done: [(&str, Value); N], problems: &[Kind]) -> Valu
     Value::Object(all)
 }
 
-fn plain(id: &str, summary: &str, problems: &[Kind]) -> Value {
+fn plain(id: &str, summary: &str, problems: &[ProblemKind]) -> Value {
     let text = content("text/plain", &json!({"type": "string"}));
     json!({
         "operationId": id, "summary": summary, "security": [],
@@ -128,7 +128,7 @@ fn metrics(token: bool) -> Value {
         "operationId": "metrics",
         "summary": "What was done, as Prometheus reads it",
         "security": security(token),
-        "responses": answers(text, &[Kind::Unauthorized, Kind::OtherHost]),
+        "responses": answers(text, &[ProblemKind::Unauthorized, ProblemKind::OtherHost]),
     })
 }
 
@@ -147,8 +147,8 @@ fn work(id: &str, summary: &str, request: &str, token: bool) -> Value {
             "content": content("application/json", &reference(request)),
         },
         "responses": answers(answer, &[
-            Kind::NotJson, Kind::Unauthorized, Kind::SlowBody, Kind::TooLarge, Kind::NotJsonType,
-            Kind::OtherHost, Kind::Wrong, Kind::Busy, Kind::Mistake, Kind::Draining,
+            ProblemKind::NotJson, ProblemKind::Unauthorized, ProblemKind::SlowBody, ProblemKind::TooLarge, ProblemKind::NotJsonType,
+            ProblemKind::OtherHost, ProblemKind::Wrong, ProblemKind::Busy, ProblemKind::Mistake, ProblemKind::Draining,
         ]),
     })
 }
@@ -198,18 +198,18 @@ fn requests(limits: &Limits) -> Map<String, Value> {
             "description": "Whether an update made before may be used, and this one kept",
         },
     });
-    add("Policy", policy(limits));
+    add("Policy", policy());
     add("DecideRequest", request(limits, &json!({})));
     add("PredictRequest", request(limits, &predict));
     schemas
 }
 
-/// A policy, as reports print it; what is left out is the default policy's.
-fn policy(limits: &Limits) -> Value {
+/// A policy, as reports print it; a field that is missing is the default policy's.
+fn policy() -> Value {
     let share = || json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1});
     let positive = || json!({"type": "number", "exclusiveMinimum": 0});
     let whole = |least: u64| json!({"type": "integer", "minimum": least});
-    let steps = json!({"type": "integer", "minimum": 0, "maximum": limits.steps});
+    let steps = json!({"type": "integer", "minimum": 0, "maximum": LONGEST_HORIZON});
     let averaging =
         json!({"enum": ["plain", "trimmed", "median", "by-label", "query-weighted"]});
     let rule = |names: &[&str], parameters: Value, required: &[&str]| {
@@ -263,7 +263,9 @@ fn policy(limits: &Limits) -> Value {
             "blocks": {"type": "string"},
             "selection": selection,
             "horizon": horizon,
-            "horizons": {"type": "array", "items": steps, "minItems": 1},
+            "horizons": {
+                "type": "array", "items": steps, "minItems": 1, "maxItems": MOST_HORIZONS,
+            },
             "step_scale": share(),
             "dynamics": {"enum": ["steps", "linear"]},
             "coverage": share(),

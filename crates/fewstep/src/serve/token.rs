@@ -22,7 +22,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token in a file; a line break at its end is no part of it.
+    /// The token in a file; a line break at its end is not part of it.
     ///
     /// # Errors
     ///

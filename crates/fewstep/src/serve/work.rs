@@ -1,9 +1,9 @@
 //! The workers: one job at a time each, from a task to the JSON of its answer.
 
 use super::Shared;
-use super::adapters::{Key, Known};
+use super::adapters::{Known, UpdateKey};
 use super::queue::Turn;
-use super::requests::Asked;
+use super::requests::Question;
 use crate::error::Error;
 use crate::predictor::{Predicted, Predictor};
 use crate::stream::guarded;
@@ -22,7 +22,7 @@ pub(super) struct Common {
 /// A task to answer.
 pub(super) struct Job {
     pub(super) common: Arc<Common>,
-    pub(super) asked: Asked,
+    pub(super) question: Question,
     /// Its place in the request.
     pub(super) place: usize,
     pub(super) reply: UnboundedSender<Reply>,
@@ -31,8 +31,14 @@ pub(super) struct Job {
 /// What came of a job.
 pub(super) struct Reply {
     pub(super) place: usize,
-    /// The answer as JSON, or why there is none, with the task.
-    pub(super) answer: Result<String, (Error, Task)>,
+    /// The answer as JSON.
+    pub(super) answer: Result<String, Unanswered>,
+}
+
+/// A task that could not be answered, and why.
+pub(super) struct Unanswered {
+    pub(super) error: Error,
+    pub(super) task: Task,
 }
 
 /// Starts one worker per thread; they end when the queue is closed.
@@ -59,24 +65,24 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
 
 /// Answers a job, unless nobody waits for it.
 fn answer(shared: &Shared, turn: &Turn<Job>) {
-    let Job { common, asked, place, reply } = &turn.job;
+    let Job { common, question, place, reply } = &turn.job;
     if reply.is_closed() {
         shared.metrics.dropped(1);
         return;
     }
     #[allow(clippy::disallowed_methods, reason = "the service tells how long things took")]
     let started = Instant::now();
-    let answer = guarded(|| report(shared, common, asked));
+    let answer = guarded(|| report(shared, common, question));
     shared.metrics.task(answer.is_ok(), started.elapsed());
-    let answer = answer.map_err(|error| (error, asked.task.clone()));
+    let answer = answer.map_err(|error| Unanswered { error, task: question.task.clone() });
     // A client that has gone away wants no answer.
     let _ = reply.send(Reply { place: *place, answer });
 }
 
 /// The JSON of an answer.
-fn report(shared: &Shared, common: &Common, asked: &Asked) -> Result<String, Error> {
+fn report(shared: &Shared, common: &Common, question: &Question) -> Result<String, Error> {
     let Common { predictor, full } = common;
-    let Asked { task, key } = asked;
+    let Question { task, key } = question;
     let Some(key) = key else {
         let report = predictor.answer(task)?.report.to_json(*full);
         return Ok(format!("{{\"report\":{report}}}"));
@@ -107,7 +113,7 @@ fn made(
     shared: &Shared,
     predictor: &Predictor,
     task: &Task,
-    key: &Key,
+    key: &UpdateKey,
 ) -> Result<crate::report::Report, Error> {
     let Predicted { report, update } = predictor.answer(task)?;
     if let Some(update) = update {

@@ -16,11 +16,14 @@ fn command_line(command: &str, flags: &[&str], task: &Value) -> String {
 #[test]
 fn reports_are_those_of_the_command_line_to_the_byte() {
     let service = Service::start(&[]);
-    let options: [(&str, &[&str], Value); 14] = [
+    let options: [(&str, &[&str], Value); 17] = [
         ("predict", &[], json!({})),
         ("decide", &[], json!({})),
         ("predict", &["--full"], json!({"full": true})),
         ("decide", &["--full"], json!({"full": true, "model": "builtin"})),
+        ("predict", &["--policy", "paper"], json!({"policy": "paper"})),
+        ("decide", &["--policy", "paper", "--full"], json!({"policy": "paper", "full": true})),
+        ("predict", &["--coverage", "0.5"], json!({"coverage": 0.5})),
         ("predict", &["--horizon", "evidence"], json!({"horizon": "evidence"})),
         ("predict", &["--horizon", "8"], json!({"horizon": 8})),
         ("predict", &["--horizon", "8"], json!({"horizon": "8"})),

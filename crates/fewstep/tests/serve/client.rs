@@ -23,9 +23,9 @@ impl Service {
     pub(crate) fn start(flags: &[&str]) -> Self {
         let mut command = fewstep();
         command.arg("serve").args(flags);
-        for (flag, usual) in [("--bind", "127.0.0.1:0"), ("--threads", "2")] {
+        for (flag, value) in [("--bind", "127.0.0.1:0"), ("--threads", "2")] {
             if !flags.contains(&flag) {
-                command.args([flag, usual]);
+                command.args([flag, value]);
             }
         }
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -322,7 +322,7 @@ pub(crate) fn long_list() -> Value {
     json!({"tasks": list, "reuse": false})
 }
 
-/// A task with so many examples.
+/// A task with a number of examples.
 pub(crate) fn long_task(id: &str, examples: usize) -> Value {
     let mut task = task(id, 3);
     let all = (0..examples).map(|index| {

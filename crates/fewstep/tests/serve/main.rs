@@ -12,6 +12,7 @@ mod limits;
 mod lists;
 mod meaning;
 mod metrics;
+mod policy;
 mod routes;
 mod schema;
 #[path = "../support/mod.rs"]

@@ -191,6 +191,8 @@ fn answers_of_every_kind_are_what_the_document_says() {
     for options in [
         json!({}),
         json!({"full": true}),
+        json!({"policy": "paper", "full": true}),
+        json!({"policy": {"horizon": {"rule": "leave-one-out", "gate": 1}}, "full": true}),
         json!({"horizon": "evidence", "full": true}),
         json!({"horizon": "bayes-filter", "full": true}),
         json!({"horizon": "leave-one-out", "select": "random", "budget": 2}),
@@ -242,6 +244,8 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
     let all = json!({
         "model": "builtin", "blocks": "value@last2", "select": "trace-top", "budget": 2,
         "horizon": "evidence", "horizons": [0, 1, 2], "step_scale": 0.2, "seed": 3,
+        "policy": {"selection": {"rule": "query-aware", "budget": 3}, "step_scale": 0.4},
+        "dynamics": "linear", "coverage": 0.5,
         "bos": "never", "max_tokens_per_example": 2, "loo_order": "tree", "full": true,
     });
     let body = with(&task("a", 1), &all);
@@ -251,7 +255,7 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
         let known = schemas.named(name)["properties"].as_object().unwrap();
         let mut more = vec!["task", "tasks", "lora_rank", "lora_first"];
         if name == "PredictRequest" {
-            more.extend(["dynamics", "reuse"]);
+            more.push("reuse");
         }
         more.extend(all.as_object().unwrap().keys().map(String::as_str));
         more.sort_unstable();
@@ -263,6 +267,10 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
         json!({"horizon": 101}),
         json!({"bos": "maybe"}),
         json!({"more": 1}),
+        json!({"policy": "best"}),
+        json!({"policy": {"step_scale": 1}}),
+        json!({"policy": {"selection": {"rule": "all", "budget": 2}}}),
+        json!({"policy": {"horizon": {"rule": "gibbs", "gate": 1}}}),
         json!({"tasks": [task("a", 1)]}),
     ] {
         let body = with(&task("a", 1), &wrong);

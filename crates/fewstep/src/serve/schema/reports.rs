@@ -1,6 +1,6 @@
 //! What comes out: reports, failures, models and problems.
 
-use super::super::problems::Kind;
+use super::super::problems::ProblemKind;
 use super::{object, reference};
 use serde_json::{Map, Value, json};
 
@@ -70,8 +70,11 @@ pub(super) fn schemas() -> Map<String, Value> {
         (
             "Models",
             object(
-                json!({"models": {"type": "array", "items": reference("Model"), "minItems": 1}}),
-                &["models"],
+                json!({
+                    "models": {"type": "array", "items": reference("Model"), "minItems": 1},
+                    "policies": policies(),
+                }),
+                &["models", "policies"],
             ),
         ),
         ("Problem", problem()),
@@ -246,9 +249,19 @@ fn model() -> Value {
     object(Value::Object(properties), &required)
 }
 
+/// The policies that have a name.
+fn policies() -> Value {
+    object(
+        json!({"default": reference("Policy"), "paper": reference("Policy")}),
+        &["default", "paper"],
+    )
+}
+
 fn problem() -> Value {
-    let types: Vec<String> =
-        Kind::ALL.iter().map(|kind| format!("/problems/{}", kind.words().1)).collect();
+    let types: Vec<String> = ProblemKind::ALL
+        .iter()
+        .map(|kind| format!("/problems/{}", kind.words().name))
+        .collect();
     object(
         json!({
             "type": {"enum": types},

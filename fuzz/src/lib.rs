@@ -1,7 +1,7 @@
-//! What the fuzz targets share: a session that takes tasks apart to the end.
+//! What the fuzz targets share: a predictor that takes tasks apart to the end.
 
-use fewstep::{Action, Session};
-use fewstep_core::{HorizonRule, Rules, Selection};
+use fewstep::{Action, Policy, Predictor};
+use fewstep_core::{HorizonName, HorizonRule, Selection, SelectionName};
 use fewstep_engine::{Model, Task};
 
 /// Bytes that observing a task may hold; the machine has to have room for the fuzzer as well.
@@ -15,13 +15,11 @@ const HORIZONS: [u32; 4] = [0, 1, 2, 5];
 /// The bytes of the task's id decide which rules are followed, so that all of them are within
 /// the fuzzer's reach.
 pub fn answer(model: &Model, task: &Task) {
-    let session = match Session::new(model.clone(), Action::Act) {
-        Ok(session) => session.with_matrices(true),
+    let predictor = match Predictor::new(model.clone(), policy(&task.id), Action::Act) {
+        Ok(predictor) => predictor.with_matrices(true),
         Err(refused) => return assert_refusal(&refused),
     };
-    let rules = rules(&task.id, session.blocks().len());
-    let session = session.with_rules(rules).expect("the rules fit the blocks");
-    match session.answer(task) {
+    match predictor.answer(task) {
         Ok(answer) => {
             let json = answer.report.to_json(true);
             let read: serde_json::Value =
@@ -34,31 +32,16 @@ pub fn answer(model: &Model, task: &Task) {
     }
 }
 
-fn rules(id: &str, blocks: usize) -> Rules {
+fn policy(id: &str) -> Policy {
     let choice: usize = id.bytes().map(usize::from).sum();
-    let horizon = [
-        HorizonRule::Evidence,
-        HorizonRule::EvidenceFixed,
-        HorizonRule::Gibbs,
-        HorizonRule::BayesGap,
-        HorizonRule::LeaveOneOut,
-        HorizonRule::BayesFilter,
-        HorizonRule::Fixed(3),
-    ];
-    let selection = [
-        Selection::All,
-        Selection::QueryAware,
-        Selection::QueryScore,
-        Selection::TraceTop,
-        Selection::Random,
-    ];
-    let selection = selection[choice % selection.len()];
-    Rules {
-        horizon: horizon[choice % horizon.len()],
+    let horizons: Vec<HorizonName> =
+        HorizonName::ALL.into_iter().chain([HorizonName::Fixed(3)]).collect();
+    let selection = SelectionName::ALL[choice % SelectionName::ALL.len()];
+    Policy {
+        horizon: HorizonRule::of_name(horizons[choice % horizons.len()]),
         horizons: HORIZONS.to_vec(),
-        selection,
-        budget: (selection != Selection::All).then_some(blocks.div_ceil(2)),
-        ..Rules::default()
+        selection: Selection::of_name(selection, Some(1)).expect("there is a budget"),
+        ..if choice % 2 == 0 { Policy::default() } else { Policy::paper() }
     }
 }
 

@@ -52,10 +52,10 @@ fn killed_runs_add_up_to_one_that_was_left_alone() {
         let mut file = fs::OpenOptions::new().append(true).open(&out).unwrap();
         file.write_all(&b"{\"id\":\"half \xc3"[..10 + round]).unwrap();
     }
-    assert!(lines < 60, "nothing was left to go on with");
+    assert!(lines < 60, "nothing was left to continue");
     let output = run(&["predict", &name, "--horizon", "1", "--resume", "--out", out_name]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("cut off"), "{}", said(&output));
+    assert!(said(&output).contains("was incomplete"), "{}", said(&output));
     let expected =
         format!("60 tasks: {} answered, 0 failed, {lines} answered before;", 60 - lines);
     assert!(printed(&output).starts_with(&expected), "{}", printed(&output));
@@ -124,7 +124,7 @@ fn an_interrupt_ends_a_run_that_waits_for_its_input() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_run_says_how_to_go_on_and_goes_on() {
+fn an_interrupted_run_says_how_to_continue_and_continues() {
     let (directory, name) = file_of(tasks(80).as_bytes());
     let out = directory.path().join("the answers");
     let mut child = fewstep()
@@ -141,7 +141,7 @@ fn an_interrupted_run_says_how_to_go_on_and_goes_on() {
     assert!(answered.len() < 80);
     let text = said(&output);
     assert!(text.contains(&format!("interrupted after {} answers", answered.len())), "{text}");
-    let (_, command) = text.trim_end().split_once("to go on: ").unwrap();
+    let (_, command) = text.trim_end().split_once("to continue: ").unwrap();
 
     // What it says is what a shell takes.
     let status =

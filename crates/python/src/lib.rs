@@ -35,7 +35,10 @@ use pyo3::prelude::*;
 /// What the modules are for, as `help` says it.
 const PURPOSES: &[(&str, &str)] = &[
     ("errors", "What can go wrong: one class per error, all of them `FewstepError`."),
-    ("evidence", "How probable the residuals are after so many steps, and where that is best."),
+    (
+        "evidence",
+        "How probable the residuals are after each number of steps, and where that is best.",
+    ),
     ("gibbs", "An average over numbers of steps instead of one of them."),
     ("leave_one_out", "What held-out examples say about each number of steps."),
     ("risk", "The expected distance to the best prediction, and what makes it smaller."),

@@ -373,7 +373,7 @@ def test_what_was_looked_for_is_said():
     for changes, message in [
         ({"layers": "blocks"}, "no module blocks, where the list of layers"),
         ({"projections": {"value": bridge.Projection("values")}}, "no module parts.0.values"),
-        ({"projections": {"value": bridge.Projection("out")}}, "Right cannot be moved"),
+        ({"projections": {"value": bridge.Projection("out")}}, "Right cannot be updated"),
         ({"head_width": 9}, "value.0.1 would be the outputs 12 to 21 of parts.0.both"),
     ]:
         with pytest.raises(errors.Unsupported, match=re.escape(message)):
@@ -396,7 +396,7 @@ def test_a_known_name_with_other_contents_is_not_taken_for_gpt2():
     [
         ("value", "BadChoice"),
         ("value@last4@", "BadChoice"),
-        ("value@last4", "BadLayers"),
+        ("value@last0", "BadLayers"),
         ("value@1..1", "BadLayers"),
         ("gate@all", "UnknownKind"),
         ("mlp-gate@all", "NoGate"),
@@ -441,7 +441,7 @@ def test_tasks_are_refused_with_the_words_of_the_program(error, tmp_path):
     file.write_text(json.dumps(task), encoding="utf-8")
     message = run_program(file, "gpt2-plain", "--blocks", "value@all")[0]["error"]
     cut = message.split("2000000000000")[0]  # how a number is written is not the point
-    cut = cut.split(", or set a limit")[0]  # a setting that is not here
+    cut = cut.split(", or set max_tokens")[0]  # a setting that is not here
     assert str(refused.value).startswith(cut.rstrip())
 
 

@@ -213,7 +213,7 @@ impl QueryInformation {
         self.0.total()
     }
 
-    /// The directions to update when there may be only so many: the top eigenspace.
+    /// The directions to update when their number is limited: the top eigenspace.
     ///
     ///     R(Π̃) = tr(QΣ) − tr(Π̃ ℐ_Q),   smallest for the top eigenspace  (Thm. 8.2, Cor. E.23)
     fn optimal_subspace(&self, py: Python<'_>, budget: usize) -> PyResult<Subspace> {

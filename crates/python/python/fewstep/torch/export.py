@@ -87,8 +87,8 @@ def _spread(
 
 def _settings(ranks: Mapping[str, int], inputs_first: bool, base: Optional[str]) -> Dict[str, Any]:
     counted: List[Tuple[int, int]] = [(n, rank) for rank, n in Counter(ranks.values()).items()]
-    usual = max(counted)[1]
-    others = {module: rank for module, rank in ranks.items() if rank != usual}
+    common = max(counted)[1]
+    others = {module: rank for module, rank in ranks.items() if rank != common}
     return {
         "alpha_pattern": others,
         "auto_mapping": None,
@@ -98,11 +98,11 @@ def _settings(ranks: Mapping[str, int], inputs_first: bool, base: Optional[str])
         "inference_mode": True,
         "init_lora_weights": True,
         # The same as the rank, so that PEFT multiplies the product with 1.
-        "lora_alpha": usual,
+        "lora_alpha": common,
         "lora_dropout": 0.0,
         "modules_to_save": None,
         "peft_type": "LORA",
-        "r": usual,
+        "r": common,
         "rank_pattern": others,
         "revision": None,
         "target_modules": list(ranks),

@@ -5,7 +5,8 @@
 
 import { copyAddress, takeAddress } from "./page/address.js";
 import { byId, element, put } from "./page/elements.js";
-import { changed, describeModel, form, setTask } from "./page/form.js";
+import { changed, describeModel, form, setPolicy, setTask } from "./page/form.js";
+import { copyPolicy } from "./page/policy.js";
 import { clearProblems, say } from "./page/problems.js";
 import { READY_MADE } from "./page/ready-made.js";
 import { goToAnswer, prepareWalk, redrawIfWider, walk } from "./page/report.js";
@@ -41,9 +42,9 @@ function listen() {
   click("add-label", () => appendRow("labels"));
   click("paste-add", () => takePaste(false));
   click("paste-replace", () => takePaste(true));
-  click("usual", () => decideAs({}));
-  click("paper", () => decideAs({ horizon: "evidence" }));
+  click("clear-overrides", clearOverrides);
   click("copy-address", copyAddress);
+  click("copy-policy", copyPolicy);
   click("save-report", saveReport);
   click("skip", goToAnswer);
   click("walk-chosen", () => prepareWalk(state.report));
@@ -54,11 +55,9 @@ function listen() {
   new ResizeObserver(redrawIfWider).observe(byId("figures"));
 }
 
-/** Sets all options that decide, and leaves the others alone. */
-function decideAs(options) {
-  for (const input of form.querySelectorAll("#decision-box [data-option]")) {
-    input.value = options[input.dataset.option] ?? "";
-  }
+/** The policy as it is, and nothing changed of it. */
+function clearOverrides() {
+  setPolicy(byId("policy").value);
   changed();
 }
 
@@ -68,8 +67,10 @@ const noteReadyMade = () => put(byId("ready-made-note"), chosenReadyMade().note)
 
 function loadReadyMade() {
   clearProblems();
-  setTask(chosenReadyMade().task);
-  say(`${chosenReadyMade().task.id} is in the form.`);
+  const { task, policy } = chosenReadyMade();
+  setTask(task);
+  setPolicy(policy);
+  say(`${task.id} is in the form, with the policy ${policy}.`);
   changed();
 }
 

@@ -23,9 +23,9 @@ macro_rules! parts {
 #[rustfmt::skip]
 const PARTS: &[(&str, &str)] = parts![
     "address.js", "blocks.js", "drawing.js", "elements.js", "evidence.js", "form.js",
-    "icon.svg", "numbers.js", "path.js", "prediction.js", "problems.js", "ready-made.js",
-    "report.js", "rows.js", "saving.js", "service.js", "several.js", "spectrum.js",
-    "state.js", "tasks.js", "words.js",
+    "icon.svg", "json.js", "numbers.js", "path.js", "policy.js", "prediction.js",
+    "problems.js", "ready-made.js", "report.js", "rows.js", "saving.js", "service.js",
+    "several.js", "spectrum.js", "state.js", "tasks.js", "words.js",
 ];
 
 /// `GET /`.

@@ -85,8 +85,9 @@ class CommandLine:
 
     def words(self, task: dict[str, Any], *flags: str, action: str = "predict") -> dict[str, str]:
         """The lines for a person, by the word they begin with."""
-        text = self._run(task, action, *flags)
-        return dict(re.findall(r"^  (when|how far|where|prediction) +(.*)$", text, re.MULTILINE))
+        # What is said about all tasks together comes behind a blank line.
+        text = self._run(task, action, *flags).split("\n\n")[0]
+        return dict(re.findall(r"^  (when|how far|where|prediction|error) +(.*)$", text, re.MULTILINE))
 
 
 @pytest.fixture(scope="session")

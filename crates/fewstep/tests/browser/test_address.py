@@ -34,6 +34,7 @@ def test_an_answer_puts_its_task_into_the_address_and_a_new_page_has_it(page: Pa
     asked = read_fragment(shared)
     assert asked["task"] == {**TASKS[0], "separator": "\n", "query": {"x": "5", "y": "3"}}
     assert asked["options"]["horizon"] == 3 and asked["action"] == "predict"
+    assert asked["options"]["policy"] == "default"
 
     page.goto("about:blank")
     sent: list[str] = []
@@ -51,22 +52,50 @@ def test_an_answer_puts_its_task_into_the_address_and_a_new_page_has_it(page: Pa
 def test_ready_made_tasks_are_those_of_the_examples(page: Page, service: str) -> None:
     page.goto(service)
     names = page.locator("#ready-made option").all_text_contents()
-    assert len(names) == 7 and "language model" in names[-1]
+    assert len(names) == 8 and "language model" in names[-1]
     found = {}
+    policies = []
     for name in names:
         page.locator("#ready-made").select_option(label=name)
         page.get_by_role("button", name="Load").click()
         page.get_by_role("button", name="Copy address").click()
         expect(page.locator("#share-status")).not_to_be_empty()
-        task = read_fragment(page.url)["task"]
+        asked = read_fragment(page.url)
+        task = asked["task"]
         found[task["id"]] = task
+        # What was changed before is gone with the task that it was changed for.
+        assert set(asked["options"]) <= {"policy", "model"}
+        policies.append(asked["options"]["policy"])
+        said = f"{task['id']} is in the form, with the policy {policies[-1]}."
+        expect(page.locator("#status")).to_have_text(said)
+        page.locator("#step_scale").evaluate("(field) => { field.value = '0.3'; }")
     for task in TASKS:
         assert found[task["id"]] == {**task, "separator": "\n"}
+    assert sorted(policies) == ["default"] * 7 + ["paper"]
+    assert policies[[index for index, name in enumerate(names) if "paper" in name][0]] == "paper"
+
+
+def test_an_address_without_a_policy_starts_from_the_default(page: Page, service: str) -> None:
+    page.goto(service + "/" + fragment(TASKS[3], {"policy": "paper"}))
+    expect(field(page, "policy")).to_have_value("paper")
+    # As pages before this one wrote it.
+    page.goto("about:blank")
+    page.goto(service + "/" + fragment(TASKS[3], {"horizon": 3}))
+    expect(field(page, "policy")).to_have_value("default")
+    expect(page.locator("#decision-summary")).to_have_text("default, with horizon 3")
+    run(page)
+    options = read_fragment(page.url)["options"]
+    assert {name: value for name, value in options.items() if name != "model"} == {
+        "policy": "default",
+        "horizon": 3,
+    }
 
 
 def test_every_character_survives(page: Page, service: str) -> None:
     options = {
+        "policy": "paper",
         "seed": 7,
+        "coverage": 0.5,
         "blocks": "value@all",
         "select": "random",
         "budget": 2,
@@ -110,6 +139,7 @@ WHOLE = {"action": "predict", "task": TASKS[0], "options": {}}
         (coded({**WHOLE, "options": {"model": {"a": 1}}}), "not a task"),
         (coded({**WHOLE, "options": {"__proto__x": 1}}), "not a task"),
         (coded({**WHOLE, "options": {"token": "secret"}}), "not a task"),
+        (coded({**WHOLE, "options": {"policy": {"step_scale": 0.3}}}), "not a task"),
         (coded({**WHOLE, "task": {**TASKS[0], "examples": [{"x": 1, "y": "2"}]}}), "not a task"),
         (coded({**WHOLE, "task": {**TASKS[0], "labels": "all"}}), "not a task"),
     ],

@@ -1,18 +1,19 @@
-"""What the page shows is the report of the command line: the words, every number, and where marks lie."""
+"""What the page shows is the report of the command line: its lines, every number, and where marks lie."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from conftest import CommandLine
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from support import TASKS, at, flags, fragment, number, run
 
-PAPER = {"horizon": "evidence"}
-HEADS = {"select": "query-aware", "budget": 4}
+PAPER = {"policy": "paper"}
+HEADS = {**PAPER, "select": "query-aware", "budget": 4}
 STEPS = {"dynamics": "steps"}
-#: Which task is looked at with which options: the usual decision on all, and every kind of words.
+#: Which task is looked at with which options: the default policy on all, and every kind of line.
 CASES = [(index, {}, "predict") for index in range(len(TASKS))] + [
     (3, PAPER, "predict"),
     (0, HEADS, "decide"),
@@ -24,6 +25,8 @@ CASES = [(index, {}, "predict") for index in range(len(TASKS))] + [
     (3, {"horizon": 0}, "predict"),
     (3, STEPS, "predict"),
     (3, {"dynamics": "linear", **PAPER}, "predict"),
+    # The largest candidate is chosen, which is pointed out.
+    (3, {"horizon": "evidence", "horizons": "0..2"}, "predict"),
 ]
 
 
@@ -38,21 +41,25 @@ def test_words_are_those_of_the_command_line(
 ) -> None:
     show(page, service, index, options, action)
     words = command_line.words(TASKS[index], *flags(options), action=action)
-    shown = {
-        key: page.locator(f'[data-answer="{key}"]').inner_text()
-        for key in ("when", "how_far", "which", "prediction")
-    }
-    expected = {
-        "when": words["when"],
-        "how_far": words["how far"],
-        "which": words["where"],
-        "prediction": words["prediction"],
-    }
-    assert shown == expected
+    report = command_line.report(TASKS[index], *flags(options), action=action)
+    found = page.locator("[data-answer]").evaluate_all(
+        "nodes => nodes.map((node) => [node.dataset.answer, node.textContent])"
+    )
+    # In their order, as the report and the terminal have them.
+    assert [tuple(line) for line in found] == list(report["lines"].items())
+    assert [name for name, _ in found] == ["when", "how_far", "which", "prediction", "error"]
+    terminal = {"how_far": "how far", "which": "where"}
+    assert {terminal.get(name, name): text for name, text in found} == words
+    answer = page.locator('[data-answer="when"] strong').inner_text()
+    assert answer == ("adapt" if report["when"]["adapt"] else "leave it alone")
+    expect(page.locator("#status")).to_contain_text(f"Answered: {answer};")
+    # Flags are for the command line.
+    assert "--" not in page.locator("body").inner_text()
 
 
 @pytest.mark.parametrize(
-    ("index", "options", "action"), [(3, {}, "predict"), (3, STEPS, "predict"), (0, HEADS, "decide"), (5, PAPER, "predict")]
+    ("index", "options", "action"),
+    [(3, {}, "predict"), (3, STEPS, "predict"), (0, HEADS, "decide"), (5, PAPER, "predict")],
 )
 def test_every_number_shown_is_in_the_report(
     page: Page, service: str, command_line: CommandLine, index: int, options: dict, action: str
@@ -68,16 +75,16 @@ def test_every_number_shown_is_in_the_report(
     assert len(found) > 100
     for path, text, value, title in found:
         wanted = at(report, path)
-        assert text == number(wanted), path
+        assert text == (wanted if isinstance(wanted, str) else number(wanted)), path
         if value is not None:
             assert float(value) == wanted and float(title) == wanted, path
     seen = {re.sub(r"\[\d+\]", "[]", path) for path, *_ in found}
     assert {
-        "when.gate",
-        "when.gap_icl",
-        "when.gap_adapted",
-        "how_far.step_size",
-        "how_far.degrees_of_freedom",
+        "lines.when",
+        "lines.how_far",
+        "lines.which",
+        "lines.prediction",
+        "lines.error",
         "prediction.icl",
         "prediction.linear",
         "prediction.standard_deviation",
@@ -93,8 +100,9 @@ def test_every_number_shown_is_in_the_report(
     } <= seen
     if action == "predict":
         assert "prediction.adapted" in seen
-        # The usual decision takes no steps in the model.
-        assert ("prediction.path.steps[]" in seen) == (options != {})
+        # The linearised model takes no steps.
+        assert ("prediction.path.steps[]" in seen) == (report["policy"]["dynamics"] == "steps")
+    assert ("how_far.leave_one_out[]" in seen) == ("leave_one_out" in report["when"])
     # Tables leave nothing out.
     assert len(report["how_far"]["horizons"]) == page.locator("#figure-evidence tbody tr").count()
     assert len(report["which"]["blocks"]) == page.locator("#figure-blocks tbody tr").count()
@@ -111,12 +119,16 @@ def test_every_number_shown_is_in_the_report(
     assert first == [str(horizon) for horizon in report["how_far"]["horizons"]]
 
 
-def test_there_is_no_number_that_the_report_does_not_have(page: Page, service: str) -> None:
+def test_there_is_no_number_that_the_report_does_not_have(
+    page: Page, service: str, command_line: CommandLine
+) -> None:
     show(page, service, 3, PAPER, "predict")
+    shown = json.loads(page.locator("#policy-text").text_content())
+    assert shown == command_line.report(TASKS[3], *flags(PAPER))["policy"]
     rest = page.evaluate(
         """() => {
             const copy = document.querySelector("#report").cloneNode(true);
-            copy.querySelectorAll("[data-path], svg").forEach((node) => node.remove());
+            copy.querySelectorAll("[data-path], #policy-text, svg").forEach((node) => node.remove());
             return copy.textContent;
         }"""
     )
@@ -144,7 +156,7 @@ def ticks(page: Page, figure: str, axis: str, panel: int) -> tuple[tuple[float, 
 
 #: What is drawn in which panel of which figure.
 CURVES = [
-    ("evidence", 0, "how_far.left_out_risk"),
+    ("evidence", 0, "how_far.leave_one_out"),
     ("evidence", 1, "how_far.evidence"),
     ("evidence", 1, "how_far.evidence_fixed"),
     ("path", 0, "prediction.path.steps"),
@@ -176,6 +188,22 @@ def test_marks_lie_where_the_numbers_say(page: Page, service: str, command_line:
             steps = report["how_far"]["horizons"][index] if path.startswith("how_far") else index
             assert abs(x - (first_x + (steps - first) / (last - first) * (last_x - first_x))) < 0.1, mark
             assert abs(y - (low_y + (values[index] - low) / (high - low) * (high_y - low_y))) < 0.1, mark
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        ({}, "weights by leave-one-out error"),
+        # A single number of steps is chosen, and the weights are those of evidence.
+        ({"horizon": "leave-one-out"}, "Gibbs posterior"),
+        (PAPER, "Gibbs posterior"),
+    ],
+)
+def test_weights_are_called_what_they_are(page: Page, service: str, options: dict, title: str) -> None:
+    show(page, service, 3, options, "predict")
+    titles = page.locator("#figure-evidence text.title").all_text_contents()
+    assert titles[-1] == title
+    assert ("leave-one-out error" in titles) == (options != PAPER)
 
 
 def test_chosen_blocks_are_marked(page: Page, service: str, command_line: CommandLine) -> None:

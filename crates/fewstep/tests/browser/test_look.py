@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def test_everything_fits_and_can_be_read(
     shoot(page, screenshots / f"empty-{width}-{scheme}.png")
     assert check(page, "overflow") == [0]
     run(page)
-    shoot(page, screenshots / f"usual-{width}-{scheme}.png")
+    shoot(page, screenshots / f"default-{width}-{scheme}.png")
     assert check(page, "overflow") == [0]
     assert check(page, "clashes") == []
     contrast = check(page, "contrast")
@@ -68,7 +69,9 @@ def test_everything_fits_and_can_be_read(
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("heads", {"select": "query-aware", "budget": 4}),
+        ("heads", {"policy": "paper", "select": "query-aware", "budget": 4}),
+        ("paper", {"policy": "paper"}),
+        ("overrides", {"step_scale": 0.3, "horizon": "leave-one-out", "horizons": "0..12", "coverage": 0.5}),
         ("kinds", {"blocks": "value,key,mlp-up,mlp-down@all"}),
         ("filter", {"horizon": "bayes-filter"}),
     ],
@@ -154,6 +157,23 @@ def test_nothing_moves_unasked(page: Page, service: str) -> None:
     before = page.evaluate("[scrollX, scrollY]")
     page.wait_for_timeout(500)
     assert page.evaluate("[scrollX, scrollY]") == before
+
+
+#: Words that were this project's own for something that has a name.
+RETIRED = r"\busual\b|\bleft.out\b|\bmoved?\b|\bmoves\b|linear (form|picture)|\bis no\b"
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"policy": "paper"}, {"horizon": "leave-one-out", "step_scale": 0.3}]
+)
+def test_the_page_speaks_the_words_of_the_field(page: Page, service: str, options: dict) -> None:
+    page.goto(service + "/" + fragment(TASKS[3], options))
+    before = page.locator("body").text_content()
+    run(page)
+    page.evaluate("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
+    labels = page.locator("[aria-label]").evaluate_all("nodes => nodes.map((node) => node.ariaLabel)")
+    for text in [before, page.locator("body").text_content(), *labels]:
+        assert not re.search(RETIRED, text), re.search(f".{{0,40}}({RETIRED})", text)[0]
 
 
 def test_nothing_comes_from_elsewhere(page: Page, service: str) -> None:

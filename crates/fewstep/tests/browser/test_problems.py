@@ -58,6 +58,7 @@ def test_the_service_names_the_field(
         ("horizons", "8,1"),
         ("budget", "1000"),
         ("step_scale", "2"),
+        ("coverage", "1"),
         ("lora_rank", "4"),
     ],
 )
@@ -67,6 +68,7 @@ def test_options_are_named_too(
     complaints.append("422")
     page.goto(service)
     page.locator("#decision-box > summary").click()
+    page.locator("#reading-box > summary").click()
     field(page, name).fill(typed)
     if name == "budget":
         field(page, "select").select_option("query-aware")
@@ -100,6 +102,15 @@ def test_what_cannot_be_sent_is_said_without_a_request(
     press_run(page)
     expect_problem(page, name, "")
     assert not [request for request in sent if request.startswith("POST")]
+
+
+def test_a_policy_that_the_service_does_not_know_is_named_too(
+    page: Page, service: str, complaints: list[str]
+) -> None:
+    complaints.append("422")
+    page.goto(service + "/" + fragment(TASKS[3], {"policy": "best"}))
+    press_run(page)
+    expect_problem(page, "policy", "default, paper")
 
 
 def answer_with(page: Page, status: int, body: dict | str, headers: dict | None = None) -> None:
@@ -245,9 +256,13 @@ def test_text_from_outside_is_never_markup(page: Page, service: str, complaints:
 def test_a_report_with_names_that_look_like_markup_is_text(page: Page, service: str, command_line) -> None:
     attack = "<img src=x onerror=alert(1)>"
     report = {**command_line.report(TASKS[3]), "id": attack}
-    report["which"] = {**report["which"], "selected": [attack]}
+    report["lines"] = {line: f"{attack}: {attack}" for line in report["lines"]}
+    report["policy"] = {**report["policy"], "name": attack, "blocks": attack}
     page.goto(service)
     answer_with(page, 200, {"report": report})
     run(page)
-    expect(page.locator('[data-answer="which"]')).to_contain_text(attack)
+    for line in report["lines"]:
+        expect(page.locator(f'[data-answer="{line}"]')).to_have_text(f"{attack}: {attack}")
+    expect(page.locator("#policy-line")).to_contain_text(attack)
+    expect(page.locator("#policy-text")).to_contain_text(attack)
     assert page.locator("#answer img").count() == 0

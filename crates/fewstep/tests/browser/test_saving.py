@@ -15,7 +15,7 @@ FIGURES = ["prediction", "evidence", "spectrum", "blocks", "path"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.mark.parametrize("options", [{}, {"select": "query-aware", "budget": 4}])
+@pytest.mark.parametrize("options", [{}, {"policy": "paper", "select": "query-aware", "budget": 4}])
 def test_the_saved_report_is_that_of_the_command_line_to_the_byte(
     page: Page, service: str, command_line: CommandLine, tmp_path: Path, options: dict
 ) -> None:

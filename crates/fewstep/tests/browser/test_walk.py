@@ -38,15 +38,15 @@ def test_the_slider_moves_every_mark_and_asks_for_nothing(
     steps, linear = (report["prediction"]["path"][form][8] for form in ("steps", "linear"))
     expect(page.locator("#walk-value")).to_have_text("T = 8")
     expect(slider).to_have_attribute(
-        "aria-valuetext", f"T = 8, steps {number(steps)}, linear {number(linear)}"
+        "aria-valuetext", f"T = 8, steps {number(steps)}, linearised {number(linear)}"
     )
     expect(page.locator("#figure-path .readout")).to_have_text(
-        f"T = 8: steps in the model {number(steps)}; linear picture {number(linear)}"
+        f"T = 8: steps in the model {number(steps)}; linearised model {number(linear)}"
     )
     how_far = report["how_far"]
     place_of = how_far["horizons"].index(8)
     expect(page.locator("#figure-evidence .readout")).to_have_text(
-        f"T = 8: error on examples left out {number(how_far['left_out_risk'][place_of])}; "
+        f"T = 8: leave-one-out error {number(how_far['leave_one_out'][place_of])}; "
         f"negative log-evidence, noise profiled {number(how_far['evidence'][place_of])}; "
         f"negative log-evidence, noise fixed {number(how_far['evidence_fixed'][place_of])}; "
         f"weight {number(how_far['posterior'][place_of])}"
@@ -66,15 +66,15 @@ def test_the_slider_moves_every_mark_and_asks_for_nothing(
     assert requests == []
 
 
-def test_a_number_of_steps_that_is_no_candidate_is_said_to_be_none(page: Page, service: str) -> None:
+def test_a_number_of_steps_that_is_not_a_candidate_is_said_not_to_be(page: Page, service: str) -> None:
     page.goto(service + "/" + fragment(TASKS[3], {"horizons": "0,1,8"}))
     run(page)
     page.get_by_role("slider").fill("5")
-    expect(page.locator("#figure-evidence .readout")).to_have_text("T = 5 is no candidate")
-    expect(page.locator("#figure-path .readout")).to_contain_text("linear picture")
+    expect(page.locator("#figure-evidence .readout")).to_have_text("T = 5 is not a candidate")
+    expect(page.locator("#figure-path .readout")).to_contain_text("linearised model")
 
 
-def test_one_update_without_steps_can_be_walked_in_the_linear_picture(page: Page, service: str) -> None:
+def test_one_update_without_steps_can_be_walked_in_the_linearised_model(page: Page, service: str) -> None:
     page.goto(service + "/" + fragment(TASKS[3], {"horizon": "bayes-filter"}))
     run(page)
     page.get_by_role("slider").fill("3")

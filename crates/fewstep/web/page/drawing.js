@@ -33,7 +33,7 @@ export function roomy([low, high]) {
   return [low - room, high + room];
 }
 
-/** Round numbers between two ends: at least so many of them, and not many more. */
+/** Round numbers between two ends: at least `least` of them, and not many more. */
 export function ticks([from, to], least, whole = false) {
   const power = 10 ** Math.floor(Math.log10((to - from) / least));
   const inside = (step) => Math.floor(to / step + 1e-9) - Math.ceil(from / step - 1e-9) + 1;
@@ -82,7 +82,7 @@ export function dot(form, look, x, y, r = 4, path = null) {
 
 export const stroke = (look, x1, y1, x2, y2) => shape("line", { class: look, x1, y1, x2, y2 });
 
-/** Every so many-th point, and both ends. */
+/** A point in every so many, and both ends. */
 export function thinned(points) {
   if (points.length <= MOST_POINTS) return points;
   const every = Math.ceil(points.length / MOST_POINTS);
@@ -126,7 +126,7 @@ export function panel(svg, { left, top, width, height, x, y, title, inset = 8 })
   return { across, down, top, bottom: top + height };
 }
 
-/** What the marks mean, in as many lines as are needed; returns the height they take. */
+/** What the marks mean; returns the height of the lines that this takes. */
 export function legend(svg, entries, top, width) {
   let [x, y] = [2, top];
   for (const { sample, text } of entries) {

@@ -22,16 +22,17 @@ import {
 import { shape } from "./elements.js";
 import { number } from "./numbers.js";
 
-const LEFT_OUT = ["leave-one-out", "leave-one-out-average"];
+const LEAVE_ONE_OUT = ["leave-one-out", "leave-one-out-average"];
 
+/** What the weights are: leave-one-out errors weigh numbers of steps only where they are averaged. */
 const weightsName = ({ how_far }) =>
-  LEFT_OUT.includes(how_far.rule) ? "weights by left-out errors" : "Gibbs posterior";
+  how_far.rule === "leave-one-out-average" ? "weights by leave-one-out error" : "Gibbs posterior";
 
 /** The curves over the candidates, as panels from top to bottom. */
 function criteria({ how_far }) {
-  const leftOut = {
-    title: "error on examples left out",
-    series: [{ key: "left_out_risk", name: "left-out error", look: "first", mark: "circle" }],
+  const leaveOneOut = {
+    title: "leave-one-out error",
+    series: [{ key: "leave_one_out", name: "leave-one-out error", look: "first", mark: "circle" }],
   };
   const evidence = {
     title: "negative log-evidence",
@@ -41,7 +42,7 @@ function criteria({ how_far }) {
     ],
   };
   const filled = ({ series }) => series.some(({ key }) => how_far[key]?.some(Number.isFinite));
-  return [leftOut, evidence].filter(filled);
+  return [leaveOneOut, evidence].filter(filled);
 }
 
 /** Whether the chosen number of steps is one of the candidates: the Bayes filter takes none. */
@@ -108,7 +109,7 @@ const inside = (steps, horizons) => steps >= horizons[0] && steps <= horizons.at
 
 /** The curve that the rule looked at. */
 function decidingKey({ how_far: { rule } }) {
-  if (LEFT_OUT.includes(rule)) return "left_out_risk";
+  if (LEAVE_ONE_OUT.includes(rule)) return "leave_one_out";
   return rule === "evidence-fixed" ? "evidence_fixed" : "evidence";
 }
 
@@ -157,7 +158,7 @@ export const EVIDENCE = {
   shows: ({ how_far }) => how_far?.horizons?.length > 0 && how_far.posterior?.length > 0,
   readout: (report, steps) => {
     const index = report.how_far.horizons.indexOf(steps);
-    if (index < 0) return [`T = ${steps} is no candidate`];
+    if (index < 0) return [`T = ${steps} is not a candidate`];
     const numbers = criteria(report).flatMap(({ title, series }) =>
       series.map(({ key, name }) => [
         series.length > 1 ? `${title}, ${name}` : title,

@@ -1,11 +1,23 @@
 // The form: from a task and options to fields, and back.
 
 import { byId, element, put } from "./elements.js";
+import { describePolicy } from "./policy.js";
 import { records, setRows } from "./rows.js";
 import { state } from "./state.js";
 import { escaped, unescaped } from "./tasks.js";
 
 export const form = byId("form");
+
+/** The policy of requests that name none. */
+export const DEFAULT_POLICY = "default";
+
+/** Chooses a policy and clears whatever overrides it. */
+export function setPolicy(name) {
+  setChoice(byId("policy"), name);
+  for (const input of overrides()) input.value = "";
+}
+
+const overrides = () => [...byId("overrides").querySelectorAll("[data-option]")];
 
 /** Writes a task into the form. */
 export function setTask(task) {
@@ -19,13 +31,14 @@ export function setTask(task) {
   byId("labels-box").open = task.labels.length <= 3;
 }
 
-/** Writes options into the form; those that are not named become the usual ones. */
+/** Writes options into the form; those that are not named become the default ones. */
 export function setOptions(action, options) {
   byId("action").value = action;
   for (const input of form.querySelectorAll("[data-option]")) {
     const value = options[input.dataset.option];
     if (input.id === "horizon") setHorizon(value);
     else if (input.id === "model") chooseModel(value);
+    else if (input.id === "policy") setChoice(input, value || DEFAULT_POLICY);
     else setChoice(input, value === undefined ? "" : String(value));
   }
 }
@@ -43,7 +56,7 @@ function setHorizon(value) {
   if (steps) byId("steps").value = String(value);
 }
 
-/** The task in the form. What is no number is noted in `problems`. */
+/** The task in the form. What is not a number is noted in `problems`. */
 export function readTask(problems) {
   const y = unescaped(byId("query-y").value);
   return {
@@ -82,7 +95,7 @@ function readNumber(field, problems) {
 function readOptions(problems) {
   const options = {};
   for (const input of form.querySelectorAll("[data-option]")) {
-    if (input.value === "" || (input.id === "dynamics" && byId("action").value === "decide")) continue;
+    if (input.value === "") continue;
     const numeric = input.value === "number" && input.id === "horizon" ? byId("steps") : input;
     options[input.dataset.option] = numeric.dataset.kind ? readNumber(numeric, problems) : numeric.value;
   }
@@ -105,15 +118,15 @@ export function changed() {
   );
   put(byId("labels-summary"), texts.join(" "));
   byId("steps-field").hidden = byId("horizon").value !== "number";
-  byId("dynamics").disabled = byId("action").value === "decide";
-  const set = [...form.querySelectorAll("#decision-box [data-option]")].filter((input) => input.value !== "");
-  const decides = set.some((input) => "decides" in input.dataset);
-  put(byId("decision-summary"), [decides ? "" : "usual", ...set.map(optionText)].filter(Boolean).join(", "));
+  describePolicy();
+  const set = overrides().filter((input) => input.value !== "");
+  const changes = set.length > 0 ? `, with ${set.map(optionText).join(", ")}` : "";
+  put(byId("decision-summary"), byId("policy").value + changes);
   const reading = [...form.querySelectorAll("#reading-box [data-option]")].filter(
     (input) => input.value !== "",
   );
   const action = byId("action").value === "decide" ? ["decide only"] : [];
-  put(byId("reading-summary"), [...action, ...reading.map(optionText)].join(", ") || "usual");
+  put(byId("reading-summary"), [...action, ...reading.map(optionText)].join(", ") || "default");
   byId("stale").hidden = !state.answered || JSON.stringify(readForm().asked) === state.answered;
 }
 
@@ -122,8 +135,8 @@ const optionText = (input) =>
 
 /** A model by its name, or the service's own. */
 export function chooseModel(name) {
-  const usual = state.models.find((model) => model.default) ?? state.models[0];
-  setChoice(byId("model"), name || usual?.name || "");
+  const first = state.models.find((model) => model.default) ?? state.models[0];
+  setChoice(byId("model"), name || first?.name || "");
   describeModel();
 }
 

@@ -5,12 +5,12 @@ const EXACT_DIGITS = 100;
 
 /** `toFixed` or `toExponential` with halves to the even digit: JavaScript takes the larger one. */
 function halfEven(value, form, decimals) {
-  const usual = value[form](decimals);
+  const rounded = value[form](decimals);
   const [mantissa, exponent] = value[form](EXACT_DIGITS).split("e");
   const cut = mantissa.length - EXACT_DIGITS + decimals;
   const kept = mantissa.slice(0, decimals === 0 ? cut - 1 : cut);
   const isHalf = /^50*$/.test(mantissa.slice(cut));
-  if (!isHalf || !/[02468]$/.test(kept)) return usual;
+  if (!isHalf || !/[02468]$/.test(kept)) return rounded;
   return exponent === undefined ? kept : `${kept}e${exponent}`;
 }
 

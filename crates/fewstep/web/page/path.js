@@ -26,7 +26,7 @@ const PATH_HEIGHT = 250;
 const paths = ({ prediction }) =>
   [
     { key: "steps", name: "steps in the model", look: "first", mark: "circle" },
-    { key: "linear", name: "linear picture", look: "second", mark: "triangle" },
+    { key: "linear", name: "linearised model", look: "second", mark: "triangle" },
   ].filter(({ key }) => prediction.path?.[key]?.length > 0);
 
 function drawPath(report, steps, width) {
@@ -87,7 +87,7 @@ export const PATH = {
   title: "Prediction along the steps",
   draw: drawPath,
   caption:
-    "What the model says for the query after each step, carried out and as the linear picture has it. " +
+    "What the model says for the query after each step, carried out and by the linearised model. " +
     "Long dashes: the chosen update, which may be an average over steps.",
   shows: (report) => paths(report).length > 0,
   readout: (report, steps) =>

@@ -4,10 +4,8 @@ import { canvas, dot, drawn, LETTER, range, roomy, scale, setHeight, stroke, wor
 import { shape } from "./elements.js";
 import { at, number, percent } from "./numbers.js";
 import { state } from "./state.js";
-import { isText } from "./tasks.js";
-import { predictionWords } from "./words.js";
 
-const LABEL_COLUMN = 116;
+const LABEL_COLUMN = 122;
 
 const ROW = 42;
 
@@ -26,7 +24,7 @@ function predictionRows(report, steps) {
   const rows = [
     row("icl", "without adapting", "circle", "plain open"),
     row("adapted", "adapted", "circle", "first full"),
-    row("linear", "in the linear form", "triangle", "second open"),
+    row("linear", "linearised model", "triangle", "second open"),
   ];
   const walked = (form, name, mark, look) => ({
     name: `T = ${steps}, ${name}`,
@@ -37,7 +35,7 @@ function predictionRows(report, steps) {
   });
   rows.push(
     walked("steps", "steps", "circle", "first open"),
-    walked("linear", "linear", "triangle", "second open"),
+    walked("linear", "linearised", "triangle", "second open"),
   );
   const { interval } = report.prediction;
   const bar = interval ? [{ name: `${percent(interval.coverage)} interval`, interval: true }] : [];
@@ -127,7 +125,7 @@ function drawRow(svg, report, row, top, across) {
   svg.append(dot(row.mark, row.look, across(value), middle, 5, row.path));
 }
 
-/** Labels where their values lie, as many as there is room for. */
+/** Labels where their values lie, if there is room for them. */
 function drawLabelScale(svg, across, { left, top, bottom, width }) {
   svg.append(stroke("axis", left, bottom, width, bottom));
   svg.append(
@@ -153,12 +151,9 @@ const shortened = (text, most) =>
   [...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text;
 
 function predictionLabel(report) {
-  const content = predictionWords(report)
-    .map((word) => (isText(word) ? word : word.textContent))
-    .join("");
   const { target } = report.prediction;
   const answer = Number.isFinite(target) ? `; the answer is ${number(target)}` : "";
-  return `Prediction for the query on the label scale: ${content}${answer}`;
+  return `Prediction for the query on the label scale: ${report.lines.prediction}${answer}`;
 }
 
 export const PREDICTION = {
@@ -168,7 +163,7 @@ export const PREDICTION = {
   draw: drawPrediction,
   caption:
     "Whiskers: one standard deviation of the ideal correction under the fitted signal and noise. " +
-    "Interval: where left-out examples say that the answer lies.",
+    "Interval: where leave-one-out errors say that the answer lies.",
   shows: () => true,
   readout: null,
   table: (report) => ({
@@ -176,7 +171,7 @@ export const PREDICTION = {
     rows: [
       ["without adapting", "icl"],
       ["adapted", "adapted"],
-      ["in the linear form", "linear"],
+      ["linearised model", "linear"],
       ["standard deviation", "standard_deviation"],
       ["interval from", "interval.lower"],
       ["interval to", "interval.upper"],

@@ -77,7 +77,7 @@ export function retryText(header, now = new Date()) {
   return `Try again in ${wait} s, after ${clock}`;
 }
 
-/** The problem in an answer that is none. */
+/** The problem that came in place of an answer. */
 export async function problemOf(response) {
   const found = parsed(await response.text());
   const { title, detail, field } = isRecord(found) ? found : {};

@@ -1,4 +1,5 @@
-// Tasks to begin with: the examples of the repository, and one for language models.
+// Tasks to begin with, each with the policy that is to decide: the examples of the repository, and
+// one for language models.
 
 const DIGITS = Array.from({ length: 10 }, (_, digit) => ({ text: String(digit), value: digit / 9 }));
 
@@ -41,6 +42,12 @@ export const READY_MADE = [
     digits("shift-7-clean", "{x}->{y}", "30 41 18 63 74 29 18 18 07 63 85"),
   ],
   [
+    "The same by the paper’s policy: y = x + 7",
+    `${FOR_DIGITS}This shift is outside that range, and the policy is the one of the paper.`,
+    digits("shift-7-clean", "{x}->{y}", "30 41 18 63 74 29 18 18 07 63 85"),
+    "paper",
+  ],
+  [
     "Another one: y = x + 8",
     `${FOR_DIGITS}This shift is outside that range.`,
     digits("shift-8-clean", "{x}:{y}", "97 42 53 86 08 75 31 08 20 19 53"),
@@ -70,4 +77,4 @@ export const READY_MADE = [
     "For language models: the built-in model has read digits only and splits these labels into pieces.",
     sentiment(),
   ],
-].map(([title, note, task]) => ({ title, note, task }));
+].map(([title, note, task, policy = "default"]) => ({ title, note, task, policy }));

@@ -4,15 +4,17 @@ import { MAP } from "./blocks.js";
 import { byId, element, put, shown } from "./elements.js";
 import { EVIDENCE } from "./evidence.js";
 import { changed } from "./form.js";
+import { member } from "./json.js";
 import { at, number } from "./numbers.js";
 import { PATH } from "./path.js";
+import { showPolicy } from "./policy.js";
 import { PREDICTION } from "./prediction.js";
 import { say } from "./problems.js";
 import { saveFigure } from "./saving.js";
 import { SPECTRUM } from "./spectrum.js";
 import { state } from "./state.js";
 import { isText } from "./tasks.js";
-import { showWords } from "./words.js";
+import { shortAnswer, showWords } from "./words.js";
 
 /** What is about T stands side by side, and so does what is about directions. */
 const FIGURES = [PREDICTION, EVIDENCE, PATH, SPECTRUM, MAP];
@@ -92,6 +94,7 @@ export function showReport() {
   byId("report").hidden = false;
   byId("save-report").disabled = false;
   showWords(report);
+  showPolicy(report, member(state.text, "policy"), state.start);
   put(byId("figures"), FIGURES.filter((spec) => spec.shows(report)).map(figure));
   prepareWalk(report);
   const { forward, backward } = report.passes;
@@ -99,11 +102,7 @@ export function showReport() {
   put(byId("cost"), `Task ${report.id}; ${cost}.`);
   const link = element("a", { href: "#answer" }, "see the answer");
   link.addEventListener("click", goToAnswer);
-  say(
-    `Answered: ${report.when ? (report.when.adapt ? "adapt" : "leave it") : "with an update made before"}; `,
-    link,
-    ".",
-  );
+  say(`Answered: ${shortAnswer(report) ?? "with an update made before"}; `, link, ".");
   changed();
 }
 
@@ -123,7 +122,7 @@ export function walk() {
   const { path } = report.prediction;
   const numbers = [
     ["steps", path?.steps],
-    ["linear", path?.linear],
+    ["linearised", path?.linear],
   ].filter(([, values]) => values?.[steps] !== undefined);
   const parts = [
     `T = ${steps}`,

@@ -3,6 +3,7 @@
 import { address, keepAddress } from "./address.js";
 import { byId, element, put } from "./elements.js";
 import { changed, chooseModel, readForm } from "./form.js";
+import { member } from "./json.js";
 import { clearProblems, problemOf, say, showProblems } from "./problems.js";
 import { showReport } from "./report.js";
 import { state } from "./state.js";
@@ -64,24 +65,13 @@ function take(asked, text) {
   }
   Object.assign(state, {
     report,
-    text: reportText(text),
+    text: member(text, "report"),
     answered: JSON.stringify(asked),
+    start: asked.options.policy,
     labels: asked.task.labels,
   });
   showReport();
   keepAddress(address(asked));
-}
-
-/** The report as the service wrote it, digit by digit: what JavaScript writes again is not the same text. */
-export function reportText(body) {
-  const start = body.indexOf("{", body.indexOf('"report":'));
-  let depth = 0;
-  for (const { 0: sign, index } of body.slice(start).matchAll(/"(?:[^"\\]+|\\.)*"|[{}]/g)) {
-    if (sign === "{") depth += 1;
-    if (sign === "}") depth -= 1;
-    if (depth === 0) return body.slice(start, start + index + 1);
-  }
-  return "";
 }
 
 export function stop() {
@@ -97,7 +87,8 @@ export async function fetchModels() {
     const response = await fetch("/v1/models", { headers: usableToken() ? headers() : {} });
     if (response.status === 401) return put(byId("model-note"), "The service asks for a token: see Access.");
     if (!response.ok) return put(byId("model-note"), (await problemOf(response)).detail);
-    state.models = (await response.json()).models;
+    const { models, policies } = await response.json();
+    Object.assign(state, { models, policies });
     const wanted = byId("model").value;
     put(
       byId("model"),

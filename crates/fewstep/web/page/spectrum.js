@@ -1,4 +1,4 @@
-// Figure: the spectrum of the chosen blocks, and how much of each mode is taken.
+// Figure: the spectrum of the chosen blocks, and how much of each mode is fitted.
 
 import {
   canvas,
@@ -63,7 +63,7 @@ function drawSpectrum(report, _steps, width) {
       ...inner,
       top,
       height: 110,
-      title: "share that is taken, g(λ)",
+      title: "share that is fitted, g(λ)",
       x: { ...axis, label: "mode, largest eigenvalue first" },
     });
     top += 110;
@@ -120,7 +120,7 @@ function spectrumLabel({ geometry: { eigenvalues, response, bayes_response: baye
   const [low, high] = range(eigenvalues);
   const parts = [`${eigenvalues.length} eigenvalues from ${number(high)} down to ${number(low)}`];
   const ends = (values) => `${number(values[0])} of the first mode and ${number(values.at(-1))} of the last`;
-  if (response) parts.push(`the chosen update takes ${ends(response)}`);
+  if (response) parts.push(`the chosen update fits ${ends(response)}`);
   if (bayes) parts.push(`the Bayes filter ${ends(bayes)}`);
   return `Spectrum of the chosen blocks' kernel: ${parts.join("; ")}`;
 }
@@ -130,7 +130,7 @@ export const SPECTRUM = {
   title: "Spectrum and filters",
   draw: drawSpectrum,
   caption:
-    "How much of the residual in each mode the chosen update takes away, and how much the Bayes filter of the " +
+    "How much of the residual in each mode the chosen update fits, and how much the Bayes filter of the " +
     "fitted signal and noise would. An open mark at the foot is an eigenvalue that is nearly 0.",
   shows: ({ geometry }) => geometry?.eigenvalues?.length > 0,
   readout: null,

@@ -6,7 +6,10 @@ export const state = {
   text: "",
   answered: null,
   underWay: null,
+  /** The name of the policy that the last answer started from. */
+  start: null,
   models: [],
+  policies: {},
   labels: [],
   steps: null,
   width: 0,

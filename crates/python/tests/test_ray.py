@@ -88,6 +88,8 @@ def test_every_task_is_answered_once_although_a_worker_dies(tmp_path):
     own = fewstep.Model.load("builtin").predict(tasks[3])
     [same] = [row for row in rows if row["id"] == "t3"]
     assert same["adapted"] == own.prediction.adapted
+    assert same["report"] == json.dumps(own.to_dict())
+    assert json.loads(same["report"])["policy"] == fewstep.Policy.default().to_dict()
 
 
 def test_a_run_goes_on_where_it_was_stopped(tmp_path):
@@ -97,8 +99,12 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path):
     assert {row["id"] for row in first} == {"t1", "t2"}
     assert sorted(row["id"] for row in both) == ["t1", "t2", "t3"]
     assert all(file.stat().st_mtime_ns == when for file, when in before.items())
-    with pytest.raises(fewstep.errors.OtherSettings, match="holds answers for"):
-        fewstep.ray.predict([task(1)], out=tmp_path, horizon=8)
+    for asked in ({"horizon": 8}, {"policy": "paper"}):
+        with pytest.raises(fewstep.errors.OtherSettings, match="holds answers for"):
+            fewstep.ray.predict([task(1)], out=tmp_path, **asked)
+    # The same policy in other words is no other one.
+    same = {"policy": fewstep.Policy.default().to_dict(), "step_scale": 0.6}
+    assert len(fewstep.ray.predict([task(1)], out=tmp_path, **same).take_all()) == 3
 
 
 def test_a_task_that_fails_is_a_row():

@@ -115,10 +115,9 @@ def observe(
     ============ =============== ===========================================================
     """
     if isinstance(blocks, str):
-        overrides["blocks"] = blocks
+        overrides["blocks"], blocks = blocks, None
     chosen = fewstep.Policy.of(policy).with_overrides(**overrides)
-    named = blocks is not None and not isinstance(blocks, str)
-    places = choose_blocks(blocks if named else chosen.blocks, model, layout)
+    places = choose_blocks(chosen.blocks if blocks is None else blocks, model, layout)
     writer = Writer(read_task(task), tokenizer, _settings(model, tokenizer, loo_order, bos))
     prompts = writer.prompts()
     sequences = [*prompts.leave_one_out, prompts.query]

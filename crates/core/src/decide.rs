@@ -35,7 +35,7 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// # Errors
 ///
 /// [`Error::Policy`] for a policy that cannot be followed, [`Error::NoQuery`] if a rule needs a query
-/// and there is none, and the errors of [`Spectrum::of`] for matrices that are not kernels.
+/// and the geometry has none, and the errors of [`Spectrum::of`] for matrices that are not kernels.
 ///
 /// # Examples
 ///

@@ -251,7 +251,7 @@ fn averaged_steps_are_the_average_of_steps() {
     let again = predict_updated(model.network(), &read, &update).unwrap();
     assert_near(&[found.adapted], &[*again.last().unwrap()], 1e-6, "its prediction");
     assert_eq!(found.prompt_path.len(), 2);
-    // On the way the query is where so many steps lead, and not where their average does.
+    // On the way the query is where that number of steps leads, and not where their average does.
     let farthest = model.act(task, &by(HorizonName::Fixed(4), 1.0)).unwrap();
     assert_near(&found.query_path, &farthest.query_path, 1e-6, "the path underneath");
     assert_near(&found.linear_path, &farthest.linear_path, 1e-14, "in the linearised model");

@@ -110,7 +110,7 @@ fn the_linear_form_is_the_prediction_if_it_is_asked_for() {
     for (steps, linear) in records(&printed(&steps)).iter().zip(records(&printed(&linear))) {
         assert_eq!(linear["prediction"]["adapted"], linear["prediction"]["linear"]);
         assert_ne!(steps["prediction"]["adapted"], steps["prediction"]["linear"]);
-        // Steps cost passes through the model; the linear form costs none beyond the look.
+        // Steps cost passes through the model; the linearised model costs none beyond observing.
         assert_eq!(linear["passes"], json!({"forward": 7, "backward": 7}));
         assert!(steps["passes"]["forward"].as_u64() > Some(7));
     }

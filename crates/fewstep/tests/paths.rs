@@ -1,4 +1,4 @@
-//! With `--full` the query is predicted after every step: where so many steps lead, and nothing else
+//! With `--full` the query is predicted after every step: where that number of steps leads, and nothing else
 //! changes by it.
 #![allow(clippy::unwrap_used, reason = "a report without a number fails the test")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]

@@ -20,7 +20,7 @@ fn whole_lines(file: &Path) -> usize {
     fs::read(file).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Waits until a file has so many lines; the program must not end before.
+/// Waits until a file has that number of lines; the program must not end before.
 fn wait_for_lines(child: &mut Child, file: &Path, lines: usize) {
     while whole_lines(file) < lines {
         assert_eq!(child.try_wait().unwrap(), None, "ended with {} lines", whole_lines(file));

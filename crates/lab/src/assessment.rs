@@ -67,7 +67,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Measures a model on `tasks` tasks with so many examples.
+    /// Measures a model on `tasks` tasks with this number of examples.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ struct Path {
 }
 
 impl Adaptation {
-    /// Adapts a model to so many tasks; `after` hears how many are done.
+    /// Adapts a model to a number of tasks; `after` hears how many are done.
     ///
     /// # Errors
     ///

@@ -81,7 +81,7 @@ impl Prior {
         Self { shifts: (0..DIGITS).collect(), noises: vec![0.0, 0.55] }
     }
 
-    /// Draws a task with so many pairs, all with this prior's noise.
+    /// Draws a task with this number of pairs, all with this prior's noise.
     ///
     /// # Examples
     ///

@@ -313,7 +313,7 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`Error::Policy`] if the rule needs a budget and there is none.
+    /// [`Error::Policy`] if the rule needs a budget and `budget` is `None`.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Beyond the paper: horizons judged on left-out examples, and jackknife+ intervals.
+//! Beyond the paper: horizons judged on held-out examples, and jackknife+ intervals.
 
 use crate::support::*;
 use fewstep_core::leave_one_out::{Averaging, LeaveOneOut};
@@ -32,7 +32,7 @@ fn observe(p: &Prompt, fraction: f64, candidates: &[u32]) -> (LeaveOneOut, f64) 
     (dropped, step.get())
 }
 
-/// Section 5.7: the prediction of each left-out example is that of literal gradient descent on
+/// Section 5.7: the prediction of each held-out example is that of literal gradient descent on
 /// the features of the others, at the same step size.
 #[test]
 fn design_5_7_predictions_are_descent_without_the_example() {
@@ -196,7 +196,7 @@ fn design_5_7_by_label_averages_roots_where_labels_are_many() {
 }
 
 /// Nine of ten labels are alike and nothing tells examples apart: moving towards the many is what
-/// left-out errors ask for, unless every label counts the same.
+/// leave-one-out errors ask for, unless every label counts the same.
 #[test]
 fn design_5_7_frequent_labels_are_no_reason_to_move() {
     let kernel = Matrix::from_rows(&vec![vec![1.0; 10]; 10]).unwrap();

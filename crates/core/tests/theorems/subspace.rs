@@ -328,7 +328,7 @@ fn app_i_greedy_is_the_literal_rule() {
     });
 }
 
-/// The smallest mean squared error on examples left out, by literal steps on the weights of some
+/// The smallest leave-one-out mean squared error, by literal steps on the weights of some
 /// blocks without each example in turn.
 fn literal_leave_one_out(prompt: &Prompt, ranges: &[&Range<usize>], horizons: &[u32]) -> f64 {
     let gather = |row: &[f64]| -> Vec<f64> {
@@ -360,7 +360,7 @@ fn literal_leave_one_out(prompt: &Prompt, ranges: &[&Range<usize>], horizons: &[
     sums.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Beyond the paper: the depth is the one whose blocks together predict left-out examples best under
+/// Beyond the paper: the depth is the one whose blocks together predict held-out examples best under
 /// literal steps, among the last layer, two, four and all of them; and the deepest of equal ones.
 #[test]
 fn design_5_7_depth_by_leave_one_out_errors_is_the_literal_rule() {

@@ -292,7 +292,7 @@ impl Path<'_, '_> {
         prompt.close(number(&found["adapted"]), after, 1.0, "error with the update");
     }
 
-    /// The linear form, its error bar, and the gaps to the ideal correction.
+    /// The linearised prediction, its error bar, and the gaps to the ideal correction.
     fn check_query(&self, fit: &Fit, taken: &[f64]) {
         let (prompt, report) = (self.prompt, self.prompt.report);
         let (prediction, when) = (&report["prediction"], &report["when"]);

@@ -183,7 +183,7 @@ impl<'r> Prompt<'r> {
         }
     }
 
-    /// The averaged squares of the errors on examples left out, at every horizon.
+    /// The averaged squares of the leave-one-out errors, at every horizon.
     pub(crate) fn leave_one_out(
         &self,
         kernel: &Rows,
@@ -274,7 +274,7 @@ impl<'r> Prompt<'r> {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// The last layer, two, four … or all, whichever predicts examples left out best.
+    /// The last layer, two, four … or all, whichever predicts held-out examples best.
     fn depth(&self) -> Vec<usize> {
         let layer = |block: &usize| -> u64 {
             self.names[*block].split('.').nth(1).unwrap().parse().unwrap()

@@ -17,7 +17,7 @@ pub(crate) enum Work {
     Steps,
     /// The same in tree order.
     StepsTree,
-    /// Observe, decide, and the linear form of the steps.
+    /// Observe, decide, and the steps of the linearised model.
     Linear,
     /// SmolLM2 with prompts of about 250 tokens, in tree order.
     SmolLm2,

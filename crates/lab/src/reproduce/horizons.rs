@@ -306,7 +306,7 @@ fn best_fixed(sample: &Sample<'_>) -> Claim {
     }
 }
 
-/// Figure (a): which share of the tasks is done after so many steps.
+/// Figure (a): which share of the tasks is done after each number of steps.
 fn ecdf(sample: &Sample<'_>) -> Figure {
     let longest = sample.longest();
     let mut series = vec![];

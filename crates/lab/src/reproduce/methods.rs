@@ -135,7 +135,7 @@ impl<'a> Sample<'a> {
         lengths.min().unwrap_or(0)
     }
 
-    /// Squared errors after so many steps, task by task.
+    /// Squared errors after a number of steps, task by task.
     pub(crate) fn errors_at(&self, horizon: usize) -> Vec<f64> {
         self.records.iter().map(|task| self.error_at(task, horizon)).collect()
     }

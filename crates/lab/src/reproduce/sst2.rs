@@ -38,7 +38,7 @@ impl Sentences {
     ///
     /// # Errors
     ///
-    /// [`fewstep::Error::File`] if it cannot be read, [`Error::BadTable`] if a line is none of such a table,
+    /// [`fewstep::Error::File`] if it cannot be read, [`Error::BadTable`] for an invalid line,
     /// [`Error::BadTableSize`] if it is too large or holds fewer than eleven sentences.
     ///
     /// # Examples

@@ -20,7 +20,7 @@ const LEAVE_ALONE_ODDS: f64 = 1.0;
 /// How weights are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rule {
-    /// So many steps, whatever was seen.
+    /// A fixed number of steps, whatever was observed.
     Fixed(u32),
     /// The best evidence, noise variance profiled, among the paper's numbers of steps.
     Evidence,
@@ -78,7 +78,7 @@ impl Rule {
 }
 
 impl Seen {
-    /// So many steps, or as many as there are.
+    /// A fixed number of steps, or the largest candidate if that is smaller.
     fn point(&self, horizon: u32) -> Vec<f64> {
         let mut weights = vec![0.0; self.horizons.len()];
         let last = weights.len() - 1;

@@ -150,7 +150,9 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::Given => "the number of steps was given",
             Self::LeaveOneOutForUpdating => "leave-one-out error favours updating",
-            Self::LeaveOneOutAgainst => "leave-one-out error favours leaving the model alone",
+            Self::LeaveOneOutAgainst => {
+                "leave-one-out error puts more weight on leaving the model alone"
+            }
             Self::EvidenceForUpdating => "evidence favours updating",
             Self::EvidenceAgainst => "evidence favours leaving the model alone",
             Self::NothingToCorrect => "every residual is 0: there is nothing to correct",

@@ -124,7 +124,7 @@ def test_leave_one_out_errors_may_count_by_label():
     decision = decide(answered, policy=Policy(**fields))
     assert close(decision.how_far.leave_one_out, [0.25, np.sqrt(17 / 32)])
     assert not decision.when.adapt and decision.when.weight == 0.0
-    assert decision.when.reason == "leave-one-out error favours leaving the model alone"
+    assert decision.when.reason == "leave-one-out error puts more weight on leaving the model alone"
     assert decide(answered, policy={**fields, "selection": {"rule": "all"}}).to_dict() == (
         decision.to_dict()
     )

@@ -209,7 +209,7 @@ impl Error {
     /// use fewstep_core::Policy;
     ///
     /// let refused = Policy { coverage: 2.0, ..Policy::default() }.check().unwrap_err();
-    /// assert_eq!(refused.field().map(|field| field.flag()).as_deref(), Some("--coverage"));
+    /// assert_eq!(refused.field().map(|field| field.flag()), Some("--coverage"));
     /// ```
     #[must_use]
     pub fn field(&self) -> Option<Field> {

@@ -13,30 +13,42 @@ use std::fmt;
 /// assert_eq!(Field::STEP_SCALE.flag(), "--step-scale");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field(&'static str);
+pub struct Field {
+    name: &'static str,
+    /// `None` for what only a policy in JSON can set.
+    flag: Option<&'static str>,
+}
 
 /// The fields, each under the name that JSON gives it.
 #[allow(missing_docs, reason = "each is the field of that name")]
 impl Field {
-    pub const POLICY: Self = Self("policy");
-    pub const BLOCKS: Self = Self("blocks");
-    pub const SELECTION: Self = Self("selection");
-    pub const BUDGET: Self = Self("budget");
-    pub const HORIZON: Self = Self("horizon");
-    pub const HORIZONS: Self = Self("horizons");
-    pub const STEPS: Self = Self("steps");
-    pub const INVERSE_TEMPERATURE: Self = Self("inverse_temperature");
-    pub const GATE: Self = Self("gate");
-    pub const SHARPNESS: Self = Self("sharpness");
-    pub const LEAVE_ALONE_ODDS: Self = Self("leave_alone_odds");
-    pub const STEP_SCALE: Self = Self("step_scale");
-    pub const DYNAMICS: Self = Self("dynamics");
-    pub const COVERAGE: Self = Self("coverage");
-    pub const LORA_RANK: Self = Self("lora_rank");
-    pub const LORA_FIRST: Self = Self("lora_first");
+    pub const POLICY: Self = Self::set_by("policy", "--policy");
+    pub const BLOCKS: Self = Self::set_by("blocks", "--blocks");
+    pub const SELECTION: Self = Self::set_by("selection", "--select");
+    pub const BUDGET: Self = Self::set_by("budget", "--budget");
+    pub const HORIZON: Self = Self::set_by("horizon", "--horizon");
+    pub const HORIZONS: Self = Self::set_by("horizons", "--horizons");
+    pub const STEPS: Self = Self::set_by("steps", "--horizon");
+    pub const INVERSE_TEMPERATURE: Self = Self::in_json("inverse_temperature");
+    pub const GATE: Self = Self::in_json("gate");
+    pub const SHARPNESS: Self = Self::in_json("sharpness");
+    pub const LEAVE_ALONE_ODDS: Self = Self::in_json("leave_alone_odds");
+    pub const STEP_SCALE: Self = Self::set_by("step_scale", "--step-scale");
+    pub const DYNAMICS: Self = Self::set_by("dynamics", "--dynamics");
+    pub const COVERAGE: Self = Self::set_by("coverage", "--coverage");
+    pub const LORA_RANK: Self = Self::set_by("lora_rank", "--lora-rank");
+    pub const LORA_FIRST: Self = Self::set_by("lora_first", "--lora-first");
 }
 
 impl Field {
+    const fn set_by(name: &'static str, flag: &'static str) -> Self {
+        Self { name, flag: Some(flag) }
+    }
+
+    const fn in_json(name: &'static str) -> Self {
+        Self { name, flag: None }
+    }
+
     /// Its name in JSON, in HTTP and in Python.
     ///
     /// # Examples
@@ -46,24 +58,26 @@ impl Field {
     /// ```
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.0
+        self.name
     }
 
-    /// The flag of the command line.
+    /// The flag of the command line that sets it, or its name if only a policy in JSON can.
     ///
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fewstep_core::Field::LORA_RANK.flag(), "--lora-rank");
+    /// use fewstep_core::Field;
+    ///
+    /// assert_eq!((Field::STEPS.flag(), Field::SHARPNESS.flag()), ("--horizon", "sharpness"));
     /// ```
     #[must_use]
-    pub fn flag(self) -> String {
-        format!("--{}", self.0.replace('_', "-"))
+    pub fn flag(self) -> &'static str {
+        self.flag.unwrap_or(self.name)
     }
 }
 
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(self.name)
     }
 }

@@ -250,7 +250,7 @@ impl Error {
     pub fn with_flags(&self) -> String {
         match self {
             Self::Core(error) => error.with_flags(),
-            Self::NoLowRankBlocks { field } => no_low_rank_blocks(&field.flag()),
+            Self::NoLowRankBlocks { field } => no_low_rank_blocks(field.flag()),
             other => other.to_string(),
         }
     }

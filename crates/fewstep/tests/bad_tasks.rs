@@ -204,7 +204,10 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec![&good, "--coverage", "1"], "over 0 and under 1"),
         (vec![&good, "--select", "best"], "all, query-aware"),
         (vec![&good, "--horizon", "soon"], "a number of steps, evidence"),
-        (vec![&good, "--horizon", "4000000000"], "at most 100000"),
+        (
+            vec![&good, "--horizon", "4000000000"],
+            "--horizon is 4000000000; it must be at most 100000",
+        ),
         (vec![&good, "--horizons", "5..1"], "a range such as 0..30"),
         (vec![&good, "--step-scale", "1"], "over 0 and under 1"),
         (vec![&good, "--step-scale", "nan"], "over 0 and under 1"),

@@ -9,6 +9,10 @@ use crate::ops::{View, ViewMut, Write, product, softmax, softmax_adjoint};
 use crate::real::Real;
 use std::ops::Range;
 
+mod local;
+
+pub(crate) use local::{KeptProbabilities, OwnAdjoints};
+
 #[cfg(test)]
 mod tests;
 
@@ -140,25 +144,34 @@ impl AttentionPlan {
     pub(crate) fn everywhere(layout: &Layout, counts: HeadCounts) -> Self {
         let groups = layout.segments().iter().flat_map(|segment| {
             let Range { start, end } = segment.rows;
+            let before = layout.computed_before();
             (start..end).step_by(GROUP).map(move |first| {
                 let own = first..end.min(first + GROUP);
                 let mut spans = segment.ancestors.clone();
                 if first > start {
-                    spans.push(start..first);
+                    spans.push(before + start..before + first);
                 }
-                spans.push(own.clone());
+                spans.push(before + own.start..before + own.end);
                 (own, spans, true)
             })
         });
-        Self::new(groups, layout.rows(), layout.rows(), counts)
+        Self::new(groups, layout.rows(), layout.seen_rows(), counts)
     }
 
     /// Only the last token of each sequence asks: query row `i` belongs to sequence `i`.
     pub(crate) fn at_readouts(layout: &Layout, counts: HeadCounts) -> Self {
+        Self::at_readouts_of(layout, counts, 1)
+    }
+
+    /// As [`AttentionPlan::at_readouts`], where each of these tokens asks several times, once for
+    /// every output of its prediction: sequence `i` has the query rows from `i · outputs` on.
+    pub(crate) fn at_readouts_of(layout: &Layout, counts: HeadCounts, outputs: usize) -> Self {
         let sequences = layout.sequences();
-        let groups = (0..sequences)
-            .map(|sequence| (sequence..sequence + 1, layout.seen_by(sequence), false));
-        Self::new(groups, sequences, layout.rows(), counts)
+        let groups = (0..sequences).map(|sequence| {
+            let queries = sequence * outputs..(sequence + 1) * outputs;
+            (queries, layout.seen_by(sequence), false)
+        });
+        Self::new(groups, sequences * outputs, layout.seen_rows(), counts)
     }
 
     /// As [`AttentionPlan::at_readouts`], where all heads look at the same keys and values, as wide
@@ -224,6 +237,20 @@ impl AttentionPlan {
         &part[index * group.keys..][..group.seen(index)]
     }
 
+    /// As [`AttentionPlan::head_row`], to write to.
+    fn row_mut<'a, R>(
+        &self,
+        probabilities: &'a mut [R],
+        query: usize,
+        head: usize,
+    ) -> &'a mut [R] {
+        let group = self.groups.partition_point(|group| group.queries.end <= query);
+        let group = &self.groups[group];
+        let index = query - group.queries.start;
+        let part = &mut probabilities[group.probabilities(self.counts.heads, head)];
+        &mut part[index * group.keys..][..group.seen(index)]
+    }
+
     /// Copies probabilities from a plan on which `sources[i]` sees what query `i` sees here.
     pub(crate) fn copy_probabilities<R: Real>(
         &self,
@@ -285,17 +312,7 @@ impl AttentionPlan {
         for group in &self.groups {
             for head in 0..self.counts.heads {
                 let scores = &mut probabilities[group.probabilities(self.counts.heads, head)];
-                let queries = self.of_query(queries, head).rows(group.queries.clone());
-                for (span, columns) in group.parts() {
-                    let keys = self.of_key(keys, head).rows(span).transposed();
-                    let target = ViewMut::new(scores, group.queries.len(), group.keys);
-                    product(Write::Over, target.columns(columns), queries, keys, self.scale());
-                }
-                for (index, row) in scores.chunks_exact_mut(group.keys).enumerate() {
-                    let (seen, unseen) = row.split_at_mut(group.seen(index));
-                    softmax(seen);
-                    unseen.fill(R::ZERO);
-                }
+                GroupHead { plan: self, group, head }.attend(queries, keys, scores);
             }
         }
     }
@@ -305,15 +322,7 @@ impl AttentionPlan {
         for group in &self.groups {
             for head in 0..self.counts.heads {
                 let weights = &probabilities[group.probabilities(self.counts.heads, head)];
-                let weights = View::new(weights, group.queries.len(), group.keys);
-                let mut write = Write::Over;
-                for (span, columns) in group.parts() {
-                    let values = self.of_key(values, head).rows(span);
-                    let target = self.of_query_mut(mixed, head);
-                    let target = target.rows(group.queries.clone());
-                    product(write, target, weights.columns(columns), values, R::ONE);
-                    write = Write::Add;
-                }
+                GroupHead { plan: self, group, head }.mix(weights, values, mixed);
             }
         }
     }
@@ -381,6 +390,35 @@ impl AttentionPlan {
 }
 
 impl GroupHead<'_> {
+    /// The probabilities of a group of queries, `scores [queries, keys]`.
+    fn attend<R: Real>(self, queries: &[R], keys: &[R], scores: &mut [R]) {
+        let Self { plan, group, head } = self;
+        let queries = plan.of_query(queries, head).rows(group.queries.clone());
+        for (span, columns) in group.parts() {
+            let keys = plan.of_key(keys, head).rows(span).transposed();
+            let target = ViewMut::new(scores, group.queries.len(), group.keys);
+            product(Write::Over, target.columns(columns), queries, keys, plan.scale());
+        }
+        for (index, row) in scores.chunks_exact_mut(group.keys).enumerate() {
+            let (seen, unseen) = row.split_at_mut(group.seen(index));
+            softmax(seen);
+            unseen.fill(R::ZERO);
+        }
+    }
+
+    /// Values mixed by the probabilities of a group, `weights [queries, keys]`.
+    fn mix<R: Real>(self, weights: &[R], values: &[R], mixed: &mut [R]) {
+        let Self { plan, group, head } = self;
+        let weights = View::new(weights, group.queries.len(), group.keys);
+        let mut write = Write::Over;
+        for (span, columns) in group.parts() {
+            let values = plan.of_key(values, head).rows(span);
+            let target = plan.of_query_mut(mixed, head).rows(group.queries.clone());
+            product(write, target, weights.columns(columns), values, R::ONE);
+            write = Write::Add;
+        }
+    }
+
     /// The adjoint of the scores from that of the mixed values, written to `scratch`.
     fn scores_adjoint<'a, R: Real>(
         self,

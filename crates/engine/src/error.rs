@@ -814,6 +814,17 @@ pub enum Error {
         value: f32,
     },
 
+    /// A block whose derivative is made of other tokens' keys, with local adjoints.
+    #[error(
+        "the block {block} has no derivative at the read-out position alone: key matrices act on the \
+         other tokens; choose other blocks (value, output, query, mlp-up, mlp-down, mlp-gate, \
+         lora-value, lora-query, norm), or whole adjoints"
+    )]
+    NoLocalForm {
+        /// Its name.
+        block: String,
+    },
+
     // Passes.
     /// Something that must hold at least one entry holds none.
     #[error("{quantity} is empty; give at least one entry")]

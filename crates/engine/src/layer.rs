@@ -14,10 +14,12 @@
 
 mod buffers;
 mod last;
+mod local;
 
 pub(crate) use buffers::{
     AdjointScratch, Keeps, LayerAdjoints, LayerBackward, LayerSizes, LayerTape, Scratch,
 };
+pub(crate) use local::{LocalForward, LocalKeep};
 
 use crate::attention::{AttentionPlan, Heads, ScoreAdjoints};
 use crate::block_kind::BlockKind;

@@ -13,7 +13,8 @@ use std::ops::Range;
 pub(crate) struct Segment {
     /// Its rows.
     pub(crate) rows: Range<usize>,
-    /// The rows above it, root first; adjacent ones are joined.
+    /// The rows above it, root first; adjacent ones are joined. Rows that were computed before the
+    /// layout's own are counted, too.
     pub(crate) ancestors: Vec<Range<usize>>,
 }
 
@@ -37,6 +38,9 @@ pub struct Layout {
     /// The row of each sequence's last token, and its segment.
     readouts: Vec<(usize, usize)>,
     lengths: Vec<usize>,
+    /// The number of tokens before all of these that were computed earlier. What a token sees is
+    /// counted from the first of them, rows from the first behind them.
+    behind: usize,
 }
 
 impl Layout {
@@ -124,6 +128,24 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Each sequence by itself, behind tokens that were computed earlier and that all of them see.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::plain`].
+    pub(crate) fn behind(computed: usize, sequences: &[Vec<u32>]) -> Result<Self, Error> {
+        check(sequences)?;
+        let mut layout = Self { behind: computed, ..Self::empty(sequences) };
+        for (index, sequence) in sequences.iter().enumerate() {
+            let seen =
+                if computed > 0 { std::iter::once(0..computed).collect() } else { vec![] };
+            layout.push(sequence, seen, computed);
+            layout.readouts[index] = (layout.tokens.len() - 1, index);
+            layout.lengths[index] += computed;
+        }
+        Ok(layout)
+    }
+
     fn empty(sequences: &[Vec<u32>]) -> Self {
         Self {
             tokens: Vec::new(),
@@ -131,6 +153,7 @@ impl Layout {
             segments: Vec::new(),
             readouts: vec![(0, 0); sequences.len()],
             lengths: sequences.iter().map(Vec::len).collect(),
+            behind: 0,
         }
     }
 
@@ -150,7 +173,7 @@ impl Layout {
             (0..sequences).any(|index| {
                 let (_, own) = self.readouts[index];
                 let mut seen = self.segments[own].ancestors.iter();
-                seen.any(|span| span.contains(&segment.rows.start))
+                seen.any(|span| span.contains(&(self.behind + segment.rows.start)))
                     || self.segments[own].rows == segment.rows
             })
         };
@@ -165,6 +188,7 @@ impl Layout {
             segments: self.segments[..kept].to_vec(),
             readouts: self.readouts[..sequences].to_vec(),
             lengths: self.lengths[..sequences].to_vec(),
+            behind: self.behind,
         })
     }
 
@@ -176,6 +200,7 @@ impl Layout {
             segments: Vec::new(),
             readouts: Vec::new(),
             lengths: self.lengths.clone(),
+            behind: 0,
         };
         let mut rows = Vec::new();
         for sequence in 0..self.sequences() {
@@ -203,6 +228,7 @@ impl Layout {
                 .collect(),
             readouts: readouts.map(|(index, &(row, _))| (row - first, index)).collect(),
             lengths: self.lengths[sequences].to_vec(),
+            behind: 0,
         }
     }
 
@@ -268,12 +294,23 @@ impl Layout {
     pub(crate) fn seen_by(&self, sequence: usize) -> Vec<Range<usize>> {
         let (row, segment) = self.readouts[sequence];
         let Segment { rows, ancestors } = &self.segments[segment];
+        let (first, end) = (self.behind + rows.start, self.behind + row + 1);
         let mut spans = ancestors.clone();
         match spans.last_mut() {
-            Some(last) if last.end == rows.start => last.end = row + 1,
-            _ => spans.push(rows.start..row + 1),
+            Some(last) if last.end == first => last.end = end,
+            _ => spans.push(first..end),
         }
         spans
+    }
+
+    /// How many tokens before these were computed earlier.
+    pub(crate) fn computed_before(&self) -> usize {
+        self.behind
+    }
+
+    /// How many tokens can be seen: these, and those that were computed earlier.
+    pub(crate) fn seen_rows(&self) -> usize {
+        self.behind + self.rows()
     }
 }
 

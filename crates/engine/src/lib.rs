@@ -69,7 +69,9 @@ pub use lora::{FirstFactor, Lora};
 pub use memory::memory_plan;
 pub use model::{Model, Outcome};
 pub use network::Network;
-pub use observe::{Observation, observe, observe_single_position};
+pub use observe::{
+    Observation, label_kernels, observe, observe_local, observe_single_position,
+};
 pub use operator::KernelOperator;
 pub use ops::count_operations;
 pub use order::Order;
@@ -82,7 +84,8 @@ pub use quantised::{Encoding, QuantisedMatrix};
 pub use real::Real;
 pub use rotary::{Rotary, Scaling, Yarn};
 pub use steps::{
-    Applied, Descent, Follow, Steps, apply_filter, apply_weights, descend, predict_updated,
+    Applied, Descent, Follow, Steps, apply_filter, apply_weights, descend, descend_local,
+    predict_updated,
 };
 pub use tape::Tape;
 pub use task::{Example, Label, Query, Task, Template};

@@ -10,7 +10,7 @@ use crate::factors::{KernelForm, kernels, single_position_kernels};
 use crate::network::Network;
 use crate::passes::PassCount;
 use crate::real::Real;
-use crate::tape::Tape;
+use crate::tape::{Outputs, Tape};
 use crate::token_task::TokenTask;
 use fewstep_core::{Block, Geometry, Matrix};
 
@@ -77,6 +77,90 @@ pub fn observe<R: Real>(
     let (tape, predictions) = Tape::separate(model, task, blocks)?.differentiated()?;
     let kernels = kernels(&tape, form);
     observation(task, blocks, predictions, kernels, &tape)
+}
+
+/// As [`observe`] by local adjoints: of every derivative only the term of the position where the
+/// prediction is read, so that one row per prediction goes back instead of every token.
+///
+/// ```text
+/// K_ij = Σ (a_i·a_j)(b_i·b_j)                                                   (Sec. 3.3)
+/// ```
+///
+/// Other positions are constant in every layer. Values are the paper's single-position form, in which
+/// a head's value matrix acts on the inputs that the head mixes; of a norm, only what it does to the
+/// read-out position counts. In the last layer all kinds but norms are as with whole adjoints.
+///
+/// # Errors
+///
+/// As [`observe`], and [`Error::NoLocalForm`] for key blocks.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, choose_blocks, observe_local
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// let seen = observe_local(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+/// assert_eq!(seen.geometry.residuals(), [0.5, -0.5]);
+/// // Forward as ever, backward one token per prompt.
+/// assert_eq!((seen.passes.forward_tokens, seen.passes.backward_tokens), (4, 3));
+///
+/// let refused = observe_local(&model, &task, &choose_blocks("key@all", &config)?);
+/// assert_eq!(refused, Err(Error::NoLocalForm { block: "key.0.0".to_owned() }));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn observe_local<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+) -> Result<Observation, Error> {
+    let tape = Tape::local(model, task, blocks, Outputs::Predictions)?;
+    let (tape, predictions) = tape.differentiated()?;
+    let kernels = kernels(&tape, KernelForm::Cheapest);
+    observation(task, blocks, predictions, kernels, &tape)
+}
+
+/// The kernels of the logits of all labels, by local adjoints: per block `[n · C, n · C]`, row by row,
+/// for the prompts of all examples and of the query, each with its `C` labels.
+///
+/// The kernel of predictions, or of any other function of the logits, is a product with its
+/// derivatives on both sides. All outputs of a prompt go back together, one row each.
+///
+/// # Errors
+///
+/// As [`observe_local`].
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, TokenTask, choose_blocks, label_kernels
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// let kernels = label_kernels(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+/// assert_eq!(kernels[0].len(), (3 * 2) * (3 * 2));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn label_kernels<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+) -> Result<Vec<Vec<f64>>, Error> {
+    let (tape, _) = Tape::local(model, task, blocks, Outputs::Logits)?.differentiated()?;
+    Ok(kernels(&tape, KernelForm::Cheapest))
 }
 
 /// As [`observe`], with the single-position kernels of Sec. 3.3; for `value` blocks alone.

@@ -595,16 +595,36 @@ pub(crate) fn gated_silu<R: Real>(gate: &mut [R], up: &mut [R], output: &mut [R]
 
 /// Turns scores into probabilities in place.
 pub(crate) fn softmax<R: Real>(scores: &mut [R]) {
-    let largest = scores
-        .iter()
-        .fold(R::of(f64::NEG_INFINITY), |most, &score| if score > most { score } else { most });
-    for score in scores.iter_mut() {
-        *score = (*score - largest).exponential();
+    wide(
+        #[inline(always)]
+        || {
+            let largest = largest(scores);
+            for score in scores.iter_mut() {
+                *score = (*score - largest).exponential();
+            }
+            let sum = reduce(scores, scores, |score, _| score);
+            for score in scores {
+                *score /= sum;
+            }
+        },
+    );
+}
+
+/// The largest of some numbers; one that is not a number counts for nothing.
+#[inline(always)]
+fn largest<R: Real>(values: &[R]) -> R {
+    let larger = |most: R, value: R| if value > most { value } else { most };
+    let mut most = [R::of(f64::NEG_INFINITY); LANES];
+    let lanes = values.chunks_exact(LANES);
+    for (most, &value) in most.iter_mut().zip(lanes.remainder()) {
+        *most = larger(*most, value);
     }
-    let sum = reduce(scores, scores, |score, _| score);
-    for score in scores {
-        *score /= sum;
+    for values in lanes {
+        for lane in 0..LANES {
+            most[lane] = larger(most[lane], values[lane]);
+        }
     }
+    most.into_iter().fold(R::of(f64::NEG_INFINITY), larger)
 }
 
 /// The adjoint of the scores of a [`softmax`], over the adjoint of its probabilities in place.

@@ -15,10 +15,11 @@ use crate::network::Network;
 use crate::observe::{Observation, observation};
 use crate::real::Real;
 use crate::steps::{Applied, Descent, Steps, filter_on, steps_on, update_on};
-use crate::tape::{Tape, finite};
+use crate::tape::{Context, Outputs, Tape, finite};
 use crate::token_task::TokenTask;
 use crate::update::Update;
 use fewstep_core::{Filter, Geometry, Spectrum};
+use std::sync::Arc;
 
 /// A task that was observed, with what its steps and further queries begin with.
 ///
@@ -30,6 +31,8 @@ pub struct Prepared<'m, R: Real = f32> {
     task: TokenTask,
     tape: Tape<'m, R>,
     observation: Observation,
+    /// Keys and values of the query's prompt, with local adjoints.
+    context: Option<Arc<Context<R>>>,
 }
 
 impl<'m, R: Real> Prepared<'m, R> {
@@ -67,7 +70,48 @@ impl<'m, R: Real> Prepared<'m, R> {
         let (tape, predictions) = Tape::separate(model, task, blocks)?.differentiated()?;
         let kernels = kernels(&tape, KernelForm::Cheapest);
         let observation = observation(task, blocks, predictions, kernels, &tape)?;
-        Ok(Self { task: task.clone(), tape, observation })
+        Ok(Self { task: task.clone(), tape, observation, context: None })
+    }
+
+    /// As [`Prepared::new`], by local adjoints: see [`observe_local`](crate::observe_local).
+    ///
+    /// Keys and values of the query's prompt are kept, so that a further query that begins as it does
+    /// costs its own tokens forward and one row back. Steps follow the local derivative.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`observe_local`](crate::observe_local).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, TokenTask, Prepared, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// let prepared = Prepared::local(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+    /// let further = prepared.further(&[vec![0, 1, 3]])?;
+    /// // The first two tokens are those of the query.
+    /// assert_eq!((further[0].passes.forward_tokens, further[0].passes.backward_tokens), (1, 1));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn local(
+        model: &'m Network<R>,
+        task: &TokenTask,
+        blocks: &[BlockId],
+    ) -> Result<Self, Error> {
+        let tape = Tape::local(model, task, blocks, Outputs::Predictions)?;
+        let (mut tape, predictions) = tape.differentiated()?;
+        let context = tape.take_context().map(Arc::new);
+        let kernels = kernels(&tape, KernelForm::Cheapest);
+        let observation = observation(task, blocks, predictions, kernels, &tape)?;
+        Ok(Self { task: task.clone(), tape, observation, context })
     }
 
     /// What was seen with the task's own query.
@@ -95,7 +139,7 @@ impl<'m, R: Real> Prepared<'m, R> {
         self,
         blocks: &[BlockId],
     ) -> Result<(Tape<'m, R>, TokenTask, Observation), Error> {
-        let Self { task, tape, observation } = self;
+        let Self { task, tape, observation, .. } = self;
         Ok((tape.acting(task.labels(), blocks)?, task, observation))
     }
 
@@ -290,8 +334,11 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn further(&self, queries: &[Vec<u32>]) -> Result<Vec<Observation>, Error> {
-        let layout = Layout::shared(queries)?;
-        let tape = self.tape.for_queries(layout, self.task.labels())?;
+        let labels = self.task.labels();
+        let tape = match &self.context {
+            Some(context) => self.tape.behind(context, queries, labels)?,
+            None => self.tape.for_queries(Layout::shared(queries)?, labels)?,
+        };
         let (tape, predictions) = tape.differentiated()?;
         let couplings = couplings(&tape, &self.tape);
         let passes = tape.passes();

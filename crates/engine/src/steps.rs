@@ -9,7 +9,7 @@ use crate::network::Network;
 use crate::ops::dot;
 use crate::passes::PassCount;
 use crate::real::Real;
-use crate::tape::{Sequences, Tape, finite, write_gradient};
+use crate::tape::{Outputs, Sequences, Tape, finite, write_gradient};
 use crate::token_task::TokenTask;
 use crate::update::Update;
 use fewstep_core::{Filter, Spectrum};
@@ -160,6 +160,43 @@ pub fn descend<R: Real>(
 ) -> Result<Descent<R>, Error> {
     let scales = settings.scales(blocks)?;
     steps_on(Tape::of_task(model, task, blocks)?, task, &scales, settings, |_, _| Ok(()))
+}
+
+/// As [`descend`] with local adjoints: each step follows the term of the position where a prediction is
+/// read, and the model with the update in it is run on all tokens after each.
+///
+/// # Errors
+///
+/// As [`descend`], and [`Error::NoLocalForm`] for key blocks.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, Steps, TokenTask, choose_blocks,
+/// #     descend_local
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// let blocks = choose_blocks("mlp-up@all", &config)?;
+/// let descent = descend_local(&model, &task, &blocks, &Steps::new(0.1, 2))?;
+/// assert_eq!(descent.query_predictions, [0.5; 3]); // without weights nothing changes
+/// # Ok::<(), Error>(())
+/// ```
+pub fn descend_local<R: Real>(
+    model: &Network<R>,
+    task: &TokenTask,
+    blocks: &[BlockId],
+    settings: &Steps,
+) -> Result<Descent<R>, Error> {
+    let scales = settings.scales(blocks)?;
+    let tape = Tape::local(model, task, blocks, Outputs::Predictions)?;
+    steps_on(tape, task, &scales, settings, |_, _| Ok(()))
 }
 
 /// As [`descend`], on a tape that was run for the blocks; their gradients are multiplied with

@@ -25,18 +25,40 @@ use crate::real::Real;
 use crate::rotary::Rotations;
 use crate::token_task::TokenTask;
 use crate::update::Update;
+use std::sync::Arc;
 
 mod adjoint;
 mod factors;
 mod firsts;
+mod local;
 mod plans;
 mod readout;
 
 pub(crate) use factors::{Factors, write_gradient};
+pub(crate) use local::Context;
+use local::{Local, check_local};
 pub(crate) use plans::PART_ROWS;
 use plans::{Plans, Separate};
 use readout::Readout;
 pub(crate) use readout::finite;
+
+/// What a derivative is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outputs {
+    /// Each prediction.
+    Predictions,
+    /// The logit of every label, for each prediction.
+    Logits,
+}
+
+impl Outputs {
+    fn count(self, labels: &Labels) -> usize {
+        match self {
+            Self::Predictions => 1,
+            Self::Logits => labels.tokens().len(),
+        }
+    }
+}
 
 /// The stream between layers, `[rows, width]`, and after the last one, `[sequences, width]`.
 #[derive(Clone, Debug)]
@@ -84,6 +106,8 @@ pub struct Tape<'m, R: Real = f32> {
     rotations: Option<Rotations<R>>,
     /// What keeps sequences apart in the backward pass, if they are not to be added up.
     separate: Option<Separate<R>>,
+    /// What derivatives at the read-outs alone need, if these are asked for.
+    local: Option<Local<R>>,
     /// The rows of all sequences but the last, if the backward pass skips that one.
     examples: Option<Plans>,
     blocks: Vec<BlockId>,
@@ -240,7 +264,7 @@ impl<'m, R: Real> Tape<'m, R> {
         update.check(model.config())?;
         model.check_layout(&layout)?;
         model.check_tokens(labels.tokens())?;
-        let mut tape = Self::allocate(model, layout, labels, &blocks);
+        let mut tape = Self::allocate(model, layout, labels, &blocks, None);
         tape.own_firsts = update.firsts.clone();
         tape.firsts = update.firsts.clone();
         tape.overlay.set(model, update);
@@ -262,6 +286,26 @@ impl<'m, R: Real> Tape<'m, R> {
         Ok(Self::of_task(model, task, blocks)?.kept_apart())
     }
 
+    /// As [`Tape::of_task`], but derivatives are taken at the tokens where predictions are read, and
+    /// keys and values of the query's prompt are kept for further ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tape::of_task`], and [`Error::NoLocalForm`] for a block that has no such derivative.
+    pub(crate) fn local(
+        model: &'m Network<R>,
+        task: &TokenTask,
+        blocks: &[BlockId],
+        outputs: Outputs,
+    ) -> Result<Self, Error> {
+        model.check_blocks(blocks)?;
+        check_local(blocks)?;
+        let (layout, labels) = (task.layout()?, task.labels());
+        let local = Local::new(outputs.count(labels), None);
+        let tape = Self::start_with(model, layout, labels, blocks, Some(local))?;
+        tape.with_own_firsts(task.examples())
+    }
+
     /// The same tape, whose adjoint keeps sequences apart.
     fn kept_apart(mut self) -> Self {
         let config = self.model.config();
@@ -280,13 +324,27 @@ impl<'m, R: Real> Tape<'m, R> {
     /// Every prediction, and the tape with the derivative of each by itself.
     pub(crate) fn differentiated(mut self) -> Result<(Self, Vec<f64>), Error> {
         let predictions = finite(self.predictions(), 0)?;
-        self.pull_back(&vec![R::ONE; predictions.len()])?;
+        self.pull_back_all()?;
         // What is left are factors; they need none of the scratch.
         self.adjoint_scratch = None;
         if let Some(separate) = &mut self.separate {
             (separate.copies, separate.known) = (None, true);
         }
+        if self.local.is_some() {
+            self.release_seen();
+        }
         Ok((self, predictions))
+    }
+
+    /// The adjoint of every output with a seed of 1.
+    fn pull_back_all(&mut self) -> Result<(), Error> {
+        match self.local.as_ref().map(|local| local.outputs) {
+            Some(outputs) if outputs > 1 => {
+                self.pull_back_logits();
+                Ok(())
+            }
+            _ => self.pull_back(&vec![R::ONE; self.plans.layout.sequences()]),
+        }
     }
 
     /// A tape for steps on some of its blocks, which runs nothing again that this one knows of the
@@ -303,8 +361,9 @@ impl<'m, R: Real> Tape<'m, R> {
             self.passes = PassCount::default();
             return Ok(self);
         }
-        let Self { model, plans, input, own_firsts, lowest, .. } = self;
-        let mut tape = Self::allocate(model, plans.layout, labels, blocks);
+        let Self { model, plans, input, own_firsts, lowest, local, .. } = self;
+        let local = local.map(|local| Local::new(local.outputs, local.context));
+        let mut tape = Self::allocate(model, plans.layout, labels, blocks, local);
         tape.streams.rows = input;
         tape.run_lower_layers(lowest);
         tape.run_upper_layers();
@@ -336,7 +395,7 @@ impl<'m, R: Real> Tape<'m, R> {
             layout.seen_by(layout.sequences() - 1).into_iter().flatten().collect();
         let tokens = rows.iter().map(|&row| layout.tokens()[row]).collect();
         let layout = Layout::plain(&[tokens])?;
-        let mut tape = Self::allocate(self.model, layout, labels, &self.blocks);
+        let mut tape = Self::allocate(self.model, layout, labels, &self.blocks, None);
         gather(&self.input, &rows, self.model.config().width, &mut tape.input);
         tape.overlay.set(self.model, update);
         tape.run_upper_layers();
@@ -354,15 +413,54 @@ impl<'m, R: Real> Tape<'m, R> {
         Ok(tape.kept_apart())
     }
 
+    /// A tape for other sequences with the same blocks and first factors, whose derivatives are taken
+    /// at their read-outs; what they begin with as the last sequence of this one did is not run again.
+    pub(crate) fn behind(
+        &self,
+        context: &Arc<Context<R>>,
+        sequences: &[Vec<u32>],
+        labels: &Labels,
+    ) -> Result<Self, Error> {
+        let shared = sequences.iter().map(|sequence| context.shared_with(sequence));
+        let shared = shared.min().unwrap_or(0);
+        let own: Vec<Vec<u32>> =
+            sequences.iter().map(|sequence| sequence[shared..].to_vec()).collect();
+        let layout = Layout::behind(shared, &own)?;
+        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
+        let local = Some(Local::new(outputs, Some(context.clone())));
+        let mut tape = Self::start_with(self.model, layout, labels, &self.blocks, local)?;
+        tape.own_firsts = self.own_firsts.clone();
+        tape.firsts = self.own_firsts.clone();
+        Ok(tape)
+    }
+
+    /// Keys and values of the last sequence, for those that begin as it does.
+    pub(crate) fn take_context(&mut self) -> Option<Context<R>> {
+        self.local.as_mut().and_then(|local| local.path.take())
+    }
+
     fn start(
         model: &'m Network<R>,
         layout: Layout,
         labels: &Labels,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
+        Self::start_with(model, layout, labels, blocks, None)
+    }
+
+    fn start_with(
+        model: &'m Network<R>,
+        layout: Layout,
+        labels: &Labels,
+        blocks: &[BlockId],
+        local: Option<Local<R>>,
+    ) -> Result<Self, Error> {
         model.check_layout(&layout)?;
         model.check_tokens(labels.tokens())?;
-        let mut tape = Self::allocate(model, layout, labels, blocks);
+        let mut tape = Self::allocate(model, layout, labels, blocks, local);
+        if tape.plans.layout.computed_before() == 0 {
+            tape.keep_path();
+        }
         tape.run_lower_layers(0);
         tape.run_upper_layers();
         Ok(tape)
@@ -374,6 +472,7 @@ impl<'m, R: Real> Tape<'m, R> {
         layout: Layout,
         labels: &Labels,
         blocks: &[BlockId],
+        local: Option<Local<R>>,
     ) -> Self {
         let config = model.config();
         let (rows, sequences, width) = (layout.rows(), layout.sequences(), config.width);
@@ -406,10 +505,14 @@ impl<'m, R: Real> Tape<'m, R> {
             firsts: FirstFactors::none(),
             plans: Plans::new(layout, config),
             separate: None,
+            local,
             examples: None,
         };
         tape.layers = (lowest..config.layers)
             .map(|layer| {
+                if tape.local.is_some() {
+                    return tape.local_layer(layer);
+                }
                 let sizes = tape.plans.sizes(layer, config);
                 // What heads of the lowest layer mix stays the same if no block is below it.
                 let same = layer == lowest && depth <= Depth::Output;
@@ -432,7 +535,9 @@ impl<'m, R: Real> Tape<'m, R> {
         if from == 0 {
             self.model.embed(&self.plans.layout, &mut self.streams.rows);
         }
-        if from < self.lowest {
+        if self.local.is_some() {
+            self.run_local_layers(from..self.lowest, Sequences::All);
+        } else if from < self.lowest {
             let sizes = self.plans.largest_sizes(from..self.lowest, self.model.config());
             let mut tape = LayerTape::new(&sizes, Keeps::default());
             for layer in from..self.lowest {
@@ -461,19 +566,32 @@ impl<'m, R: Real> Tape<'m, R> {
             _ => &self.plans,
         };
         let (width, layout) = (self.model.config().width, &plans.layout);
-        let rows = layout.rows() * width;
+        let (rows, asked) = (layout.rows() * width, layout.sequences() * width);
+        let (counted, tokens) = (layout.sequences() as u64, layout.rows() as u64);
         self.streams.rows[..rows].copy_from_slice(&self.input[..rows]);
+        if self.local.is_some() {
+            self.run_local_layers(self.lowest..self.model.config().layers, sequences);
+        } else {
+            self.run_whole_layers(sequences);
+        }
+        let normed = &mut self.scratch.gathered[..asked];
+        self.readout.run(self.model, &self.streams.asked[..asked], normed);
+        self.passes.forward += counted;
+        self.passes.forward_tokens += tokens;
+    }
+
+    /// Layers from the lowest one up, of which everything is kept that an adjoint may need.
+    fn run_whole_layers(&mut self, sequences: Sequences) {
+        let plans = match (sequences, &self.examples) {
+            (Sequences::Examples, Some(plans)) => plans,
+            _ => &self.plans,
+        };
         for (index, tape) in self.layers.iter_mut().enumerate() {
             let valid = if index == 0 { self.valid } else { Valid::default() };
             let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
             let pass = plans.pass(self.model, overlay, rotations, self.lowest + index);
             run_layer(&pass, &mut self.streams, tape, &mut self.scratch, valid);
         }
-        let asked = layout.sequences() * width;
-        let normed = &mut self.scratch.gathered[..asked];
-        self.readout.run(self.model, &self.streams.asked[..asked], normed);
-        self.passes.forward += layout.sequences() as u64;
-        self.passes.forward_tokens += layout.rows() as u64;
     }
 
     /// Runs the updated model forward; the model itself stays as it is.
@@ -517,6 +635,9 @@ impl<'m, R: Real> Tape<'m, R> {
         if self.separate.take().is_some() {
             // It was at the weights before.
             (self.adjoint_scratch, self.adjoints) = (None, Vec::new());
+        }
+        if let Some(local) = &mut self.local {
+            (local.known, local.weights) = (false, None);
         }
         self.firsts = self.own_firsts.clone();
         for (block, first) in update.firsts.iter() {

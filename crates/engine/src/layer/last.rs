@@ -181,7 +181,7 @@ impl<R: Real> LayerPass<'_, R> {
     /// Keeps the adjoint of the mixed values for the value blocks, if there are any: `[asked ·
     /// served, key-value heads · head width]`, where a row has one of the heads that each
     /// key-value head serves.
-    fn keep_served(&self, mixed: &[R], kept: &mut [R]) {
+    pub(super) fn keep_served(&self, mixed: &[R], kept: &mut [R]) {
         if !kept.is_empty() {
             let counts = HeadCounts::of(self.model.config());
             counts.arrange_served(mixed, counts.head_width, kept);

@@ -55,6 +55,10 @@ impl<R: Real> Tape<'_, R> {
             separate.weights = Some(seeds.to_vec());
             return Ok(());
         }
+        if self.local.is_some() {
+            self.weigh_rows(seeds);
+            return Ok(());
+        }
         self.allocate_adjoints();
         let seeds = &seeds[..self.adjoint_plans().layout.sequences()];
         // The forward pass is done with its rows of the read-outs.
@@ -75,7 +79,7 @@ impl<R: Real> Tape<'_, R> {
 
     /// What a forward pass only writes over is lent to the adjoint, or given back: the two never
     /// run at once.
-    fn lend(&mut self) {
+    pub(super) fn lend(&mut self) {
         let adjoint = self.adjoint_scratch.as_mut().expect("it was allocated before");
         let up = &mut adjoint.outputs[BlockKind::MlpUp as usize];
         mem::swap(&mut self.scratch.activated, up);
@@ -131,21 +135,31 @@ impl<R: Real> Tape<'_, R> {
 
     /// The rows that the adjoint runs on.
     pub(super) fn adjoint_plans(&self) -> &Plans {
+        if self.local.is_some() {
+            return &self.plans;
+        }
         let seeded = self.examples.as_ref().unwrap_or(&self.plans);
         self.separate.as_ref().map_or(seeded, |separate| &separate.plans)
     }
 
     /// Buffers for the adjoint, once.
-    fn allocate_adjoints(&mut self) {
+    pub(super) fn allocate_adjoints(&mut self) {
         if self.adjoint_scratch.is_some() {
             return;
         }
         let config = self.model.config();
         let plans = self.adjoint_plans();
-        let (all_rows, all_sequences) = (plans.layout.rows(), plans.layout.sequences());
-        let [rows, sequences, group] = match &self.separate {
-            Some(separate) => separate.largest_part(),
-            None => [all_rows, all_sequences, plans.largest_group()],
+        let (mut all_rows, mut all_sequences) = (plans.layout.rows(), plans.layout.sequences());
+        let local = self.local.as_ref().map(|local| local.outputs);
+        if let Some(outputs) = local {
+            (all_rows, all_sequences) = (all_sequences * outputs, all_sequences * outputs);
+        }
+        let [rows, sequences, group] = match (&self.separate, local) {
+            (Some(separate), _) => separate.largest_part(),
+            (None, None) => [all_rows, all_sequences, plans.largest_group()],
+            (None, Some(outputs)) => {
+                [all_rows, all_sequences, outputs * plans.at_readouts.largest_group()]
+            }
         };
         self.adjoints = self.room_for_adjoints(all_rows, all_sequences);
         let of_part = self.separate.is_some().then(|| self.room_for_adjoints(rows, sequences));
@@ -157,6 +171,7 @@ impl<R: Real> Tape<'_, R> {
         let folded = sequences * config.heads * config.width;
         // Whether an adjoint goes further down than to the values of the last layer.
         let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
+        let through = through && local.is_none();
         let if_through = |size: usize| Buffer::new(if through { size } else { 0 });
         self.adjoint_scratch = Some(AdjointScratch {
             outputs: BlockKind::MATRICES.map(|kind| match kind {

@@ -34,7 +34,13 @@ impl<R: Real> Tape<'_, R> {
     /// Number of rows that a matrix is applied to.
     pub(super) fn rows_of(&self, layer: usize, kind: BlockKind) -> usize {
         let layout = &self.adjoint_plans().layout;
-        self.rows_among(layer, kind, layout.rows(), layout.sequences())
+        self.rows_among(layer, kind, layout.rows(), self.differentiated_outputs())
+    }
+
+    /// How many derivatives there are: one per sequence, or one per output of each.
+    pub(super) fn differentiated_outputs(&self) -> usize {
+        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
+        self.adjoint_plans().layout.sequences() * outputs
     }
 
     /// The same for this number of rows and sequences.
@@ -49,7 +55,7 @@ impl<R: Real> Tape<'_, R> {
             _ if self.folds(layer, kind) => sequences * self.served(kind),
             _ if self.has_all_rows(layer, kind) => rows,
             // Norms have one sum, or one of each sequence.
-            None if self.separate.is_none() => 1,
+            None if self.separate.is_none() && self.local.is_none() => 1,
             _ => sequences,
         }
     }
@@ -66,10 +72,10 @@ impl<R: Real> Tape<'_, R> {
         if self.folds(layer, kind) {
             let served = self.served(kind);
             let rows = |index: usize| index * served..(index + 1) * served;
-            return (0..layout.sequences()).map(rows).collect();
+            return (0..self.differentiated_outputs()).map(rows).collect();
         }
         if self.one_row_each(layer, kind) {
-            return (0..layout.sequences()).map(|index| index..index + 1).collect();
+            return (0..self.differentiated_outputs()).map(|index| index..index + 1).collect();
         }
         layout.segments().iter().map(|segment| segment.rows.clone()).collect()
     }
@@ -80,7 +86,7 @@ impl<R: Real> Tape<'_, R> {
         match kind.matrix() {
             Some(BlockKind::Value | BlockKind::Key) => false,
             None => true,
-            _ => self.plans.is_last(layer),
+            _ => self.only_readouts(layer),
         }
     }
 
@@ -92,7 +98,12 @@ impl<R: Real> Tape<'_, R> {
             Some(BlockKind::Key) => self.rotations.is_none(),
             _ => false,
         };
-        folded && self.plans.is_last(layer)
+        folded && self.only_readouts(layer)
+    }
+
+    /// Whether derivatives in this layer are made of the read-outs alone.
+    fn only_readouts(&self, layer: usize) -> bool {
+        self.local.is_some() || self.plans.is_last(layer)
     }
 
     /// How many rows a sequence has where inputs are mixed first: one for each query head that a
@@ -142,6 +153,13 @@ impl<R: Real> Tape<'_, R> {
             return Cow::Borrowed(&self.adjoints[layer - self.lowest].asking);
         }
         let values = self.forward_inputs(layer, kind);
+        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
+        if outputs > 1 {
+            // Each of a sequence's outputs has the same inputs.
+            let size = self.rows_of(layer, kind) / self.differentiated_outputs();
+            let each = values.chunks_exact(size * self.factor_shape(layer, kind).0);
+            return Cow::Owned(each.flat_map(|inputs| inputs.repeat(outputs)).collect());
+        }
         // Rows that the adjoint does not have come last.
         let size = self.rows_of(layer, kind) * self.factor_shape(layer, kind).0;
         match &self.separate {
@@ -183,8 +201,8 @@ impl<R: Real> Tape<'_, R> {
                 affine(&tape.mlp_normalised, norm, &mut inputs);
                 Cow::Owned(inputs)
             }
-            BlockKind::Value if self.plans.is_last(layer) => self.mixed_inputs(tape),
-            BlockKind::Query if self.plans.is_last(layer) => {
+            BlockKind::Value if self.only_readouts(layer) => self.mixed_inputs(tape),
+            BlockKind::Query if self.plans.is_last(layer) && self.local.is_none() => {
                 let width = self.model.config().width;
                 Cow::Owned(gathered(&self.normed(layer), &self.plans.readouts, width))
             }
@@ -242,8 +260,9 @@ impl<R: Real> Tape<'_, R> {
     /// is known by itself; without the last sequences if these do not weigh anything.
     fn weighed_adjoint(&self, layer: usize, kind: BlockKind) -> Cow<'_, [R]> {
         let adjoint = self.outputs_adjoint(layer, kind);
-        let Some(weights) = self.separate.as_ref().and_then(|known| known.weights.as_ref())
-        else {
+        let apart = self.separate.as_ref().and_then(|known| known.weights.as_ref());
+        let local = self.local.as_ref().and_then(|known| known.weights.as_ref());
+        let Some(weights) = apart.or(local) else {
             return adjoint;
         };
         let (ranges, width) = (self.ranges(layer, kind), self.factor_shape(layer, kind).1);

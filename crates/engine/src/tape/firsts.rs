@@ -31,6 +31,11 @@ impl<R: Real> Tape<'_, R> {
                 self.own_firsts.set(block, lora.random(&block, inputs));
                 continue;
             }
+            if self.local.is_some() {
+                let first = lora.leading(&self.local_inputs(&block, sequences), inputs)?;
+                self.own_firsts.set(block, first);
+                continue;
+            }
             let rows = self.distinct_rows(&block, sequences);
             let first = match known {
                 Some((l, r, first)) if l == layer && r == rows => first,
@@ -55,6 +60,20 @@ impl<R: Real> Tape<'_, R> {
         rows.sort_unstable();
         rows.dedup();
         rows
+    }
+
+    /// The inputs of a matrix that derivatives at the read-outs of some sequences are made of, row by
+    /// row: those that heads mix for values, else the read-outs' own.
+    fn local_inputs(&self, block: &BlockId, sequences: usize) -> Vec<f64> {
+        let (layer, config) = (block.layer(), self.model.config());
+        let (values, each) = match block.kind() {
+            BlockKind::LoraValue => {
+                let mixed = &self.layers[layer - self.lowest].mixed_inputs;
+                (mixed.to_vec(), config.heads)
+            }
+            _ => (self.normed(layer), 1),
+        };
+        values[..sequences * each * config.width].iter().map(|value| value.wide()).collect()
     }
 
     /// What queries and values are made of at some rows, `[rows, width]`.

@@ -19,7 +19,7 @@ use std::ops::Range;
 pub(super) struct Plans {
     pub(super) layout: Layout,
     everywhere: AttentionPlan,
-    at_readouts: AttentionPlan,
+    pub(super) at_readouts: AttentionPlan,
     folded: AttentionPlan,
     pub(super) readouts: Vec<usize>,
     pub(super) sums: Sums,
@@ -90,6 +90,11 @@ impl Plans {
             gated: config.gated(),
             probabilities: plan.probabilities(),
         }
+    }
+
+    /// How many scores attending a group at a time holds.
+    pub(super) fn group_scores(&self) -> usize {
+        self.everywhere.largest_group().max(self.at_readouts.largest_group())
     }
 
     /// Sizes that serve each of some layers.

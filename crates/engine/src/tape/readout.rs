@@ -20,9 +20,15 @@ pub(super) struct Readout<R> {
     inverse: Vec<R>,
     /// `[sequences, labels]`.
     probabilities: Vec<R>,
-    /// The adjoint of the logits, `[sequences, labels]`.
-    logits: Vec<R>,
     pub(super) predictions: Vec<R>,
+}
+
+/// The adjoints of the logits of all labels, `logits [rows, labels]`, where each sequence has as many
+/// rows as it has outputs.
+#[derive(Clone, Copy)]
+pub(super) struct LogitSeeds<'a, R> {
+    pub(super) logits: &'a [R],
+    pub(super) outputs: usize,
 }
 
 impl<R: Real> Readout<R> {
@@ -34,7 +40,6 @@ impl<R: Real> Readout<R> {
             normalised: vec![R::ZERO; sequences * width],
             inverse: vec![R::ZERO; sequences],
             probabilities: vec![R::ZERO; sequences * count],
-            logits: vec![R::ZERO; sequences * count],
             predictions: vec![R::ZERO; sequences],
         }
     }
@@ -69,31 +74,53 @@ impl<R: Real> Readout<R> {
         normed: &mut [R],
         stream: &mut [R],
     ) {
-        let (width, labels) = (model.config().width, self.values.len());
-        let rows = self.logits.chunks_exact_mut(labels);
-        for ((&seed, logits), probabilities) in
-            seeds.iter().zip(rows).zip(self.probabilities.chunks_exact(labels))
-        {
+        let logits = self.logits_of(seeds);
+        let size = seeds.len() * model.config().width;
+        let seeds = LogitSeeds { logits: &logits, outputs: 1 };
+        self.adjoint_of_logits(model, seeds, &mut normed[..size], &mut stream[..size]);
+    }
+
+    /// The adjoint of the logits from that of the predictions, `[sequences, labels]`.
+    pub(super) fn logits_of(&self, seeds: &[R]) -> Vec<R> {
+        let labels = self.values.len();
+        let mut logits = vec![R::ZERO; seeds.len() * labels];
+        let rows = logits.chunks_exact_mut(labels).zip(self.probabilities.chunks_exact(labels));
+        for (&seed, (logits, probabilities)) in seeds.iter().zip(rows) {
             expectation_adjoint(seed, probabilities, &self.values, logits);
         }
-        let size = seeds.len() * width;
-        let (normed, stream) = (&mut normed[..size], &mut stream[..size]);
-        let logits = View::new(&self.logits[..seeds.len() * labels], seeds.len(), labels);
+        logits
+    }
+
+    /// The adjoint of the stream from that of the logits, written over `stream [rows, width]`.
+    pub(super) fn adjoint_of_logits(
+        &self,
+        model: &Network<R>,
+        seeds: LogitSeeds<'_, R>,
+        normed: &mut [R],
+        stream: &mut [R],
+    ) {
+        let LogitSeeds { logits, outputs } = seeds;
+        let (width, labels) = (model.config().width, self.values.len());
+        let rows = stream.len() / width;
+        let target = ViewMut::new(normed, rows, width);
         let embedding = View::new(&self.embedding, labels, width);
-        product(
-            Write::Over,
-            ViewMut::new(normed, seeds.len(), width),
-            logits,
-            embedding,
-            R::ONE,
-        );
+        product(Write::Over, target, View::new(logits, rows, labels), embedding, R::ONE);
         stream.fill(R::ZERO);
-        let kept = Normalised {
-            normalised: &self.normalised[..size],
-            inverse: &self.inverse[..seeds.len()],
-        };
         let (kind, scale) = (model.config().norm_kind(), &model.final_norm.scale);
-        norm_adjoint(normed, kind, scale, kept, stream);
+        let places = normed.chunks_exact_mut(width).zip(stream.chunks_exact_mut(width));
+        for (row, (normed, stream)) in places.enumerate() {
+            let sequence = row / outputs;
+            let kept = Normalised {
+                normalised: &self.normalised[sequence * width..][..width],
+                inverse: &self.inverse[sequence..=sequence],
+            };
+            norm_adjoint(normed, kind, scale, kept, stream);
+        }
+    }
+
+    /// How many labels predictions choose between.
+    pub(super) fn labels(&self) -> usize {
+        self.values.len()
     }
 }
 

@@ -30,7 +30,8 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// Decides when, how far and in which blocks to adapt.
 ///
 /// Blocks are chosen first, then the step size for their kernel, then the horizon. The policy's
-/// candidate blocks and dynamics are ignored here: they concern observing and acting.
+/// candidate blocks and dynamics are ignored here, as are its adjoint, residuals and shots: they
+/// concern observing and acting.
 ///
 /// # Errors
 ///

@@ -36,6 +36,10 @@ impl Field {
     pub const STEP_SCALE: Self = Self::set_by("step_scale", "--step-scale");
     pub const DYNAMICS: Self = Self::set_by("dynamics", "--dynamics");
     pub const COVERAGE: Self = Self::set_by("coverage", "--coverage");
+    pub const ADJOINT: Self = Self::set_by("adjoint", "--adjoint");
+    pub const RESIDUALS: Self = Self::set_by("residuals", "--residuals");
+    pub const ORDERS: Self = Self::set_by("orders", "--orders");
+    pub const SHOTS: Self = Self::set_by("shots", "--shots");
     pub const LORA_RANK: Self = Self::set_by("lora_rank", "--lora-rank");
     pub const LORA_FIRST: Self = Self::set_by("lora_first", "--lora-first");
 }

@@ -83,8 +83,8 @@ pub use filter::{BayesFilter, Filter, GradientDescent, Mixture, NoUpdate};
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use policy::{
-    Dynamics, HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, Overrides,
-    Policy, Selection, SelectionName,
+    Adjoint, Dynamics, HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS,
+    MOST_ORDERS, Overrides, Policy, Residuals, ResidualsName, Selection, SelectionName, Shots,
 };
 pub use rng::Rng;
 pub use spectrum::{Spectrum, StepSize};

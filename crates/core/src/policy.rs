@@ -4,10 +4,12 @@
 //! prints in full. [`Overrides`] change only what they name. Nothing here computes.
 
 mod names;
+mod observation;
 mod overrides;
 mod rules;
 
 pub use names::{Dynamics, HorizonName, SelectionName};
+pub use observation::{Adjoint, MOST_ORDERS, Residuals, ResidualsName, Shots};
 pub use overrides::{Horizons, Overrides};
 pub use rules::{HorizonRule, Selection};
 
@@ -37,6 +39,9 @@ const CUSTOM: &str = "custom";
 /// | `step_scale` | 0.6 | step size as a fraction of the largest stable one | over 0, under 1 |
 /// | `dynamics` | `linear` | how the update is carried out | [`Dynamics`] |
 /// | `coverage` | 0.8 | intended coverage of the interval for the query's answer | over 0, under 1 |
+/// | `adjoint` | `whole` | which part of a derivative is taken | [`Adjoint`] |
+/// | `residuals` | `leave-one-out` | what an example is predicted behind | [`Residuals`] |
+/// | `shots` | as many as fit | the number of examples that a prompt shows | [`Shots`] |
 ///
 /// In JSON, omitted fields are those of the default policy.
 ///
@@ -68,6 +73,12 @@ pub struct Policy {
     pub dynamics: Dynamics,
     /// `1 − α`: the intended coverage of the interval for the query's answer.
     pub coverage: f64,
+    /// Which part of a prediction's derivative is taken.
+    pub adjoint: Adjoint,
+    /// What an example is predicted behind.
+    pub residuals: Residuals,
+    /// How many examples a prompt shows.
+    pub shots: Shots,
 }
 
 impl Default for Policy {
@@ -86,6 +97,9 @@ impl Default for Policy {
             step_scale: 0.6,
             dynamics: Dynamics::Linear,
             coverage: 0.8,
+            adjoint: Adjoint::Whole,
+            residuals: Residuals::LeaveOneOut,
+            shots: Shots::default(),
         }
     }
 }
@@ -113,6 +127,9 @@ impl Policy {
             step_scale: 0.1,
             dynamics: Dynamics::Steps,
             coverage: 0.8,
+            adjoint: Adjoint::Whole,
+            residuals: Residuals::LeaveOneOut,
+            shots: Shots::default(),
         }
     }
 
@@ -204,6 +221,8 @@ impl Policy {
         check_horizons(&self.horizons)?;
         check_open(Field::STEP_SCALE, self.step_scale)?;
         check_open(Field::COVERAGE, self.coverage)?;
+        self.residuals.check()?;
+        self.shots.check()?;
         self.horizon.check()
     }
 
@@ -272,6 +291,9 @@ impl Policy {
             (Field::STEP_SCALE, step_scale.to_bits() == other.step_scale.to_bits()),
             (Field::DYNAMICS, self.dynamics == other.dynamics),
             (Field::COVERAGE, self.coverage.to_bits() == other.coverage.to_bits()),
+            (Field::ADJOINT, self.adjoint == other.adjoint),
+            (Field::RESIDUALS, self.residuals == other.residuals),
+            (Field::SHOTS, self.shots == other.shots),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(field, _)| field.name()).collect()
     }
@@ -349,6 +371,20 @@ mod tests {
                         again.to_json(),
                         Policy::from_json(&again.to_json()).unwrap().to_json()
                     );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn how_a_task_is_looked_at_is_read_back_too() {
+        for adjoint in [Adjoint::Local, Adjoint::Whole] {
+            for residuals in [Residuals::LeaveOneOut, Residuals::Prefix { orders: 5 }] {
+                for shots in [Shots::default(), Shots { most: Some(8), seed: 3 }] {
+                    let policy = Policy { adjoint, residuals, shots, ..Policy::paper() };
+                    let again = Policy::from_json(&policy.to_json()).unwrap();
+                    assert_eq!(again, policy.clone().renamed());
+                    assert_eq!(again.differences(&policy), [""; 0]);
                 }
             }
         }

@@ -202,6 +202,18 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec![&good, "--policy", "best"], "default, paper"),
         (vec![&good, "--policy", &good], "of the policy: unknown field"),
         (vec![&good, "--coverage", "1"], "over 0 and under 1"),
+        (vec![&good, "--adjoint", "none"], "local or whole"),
+        (vec![&good, "--residuals", "suffix"], "leave-one-out or prefix"),
+        (vec![&good, "--orders", "3"], "--orders is 3; it must be omitted"),
+        (
+            vec![&good, "--residuals", "leave-one-out", "--orders", "3"],
+            "--orders is 3; it must be omitted",
+        ),
+        (
+            vec![&good, "--residuals", "prefix", "--orders", "0"],
+            "--orders is 0; it must be from 1 to 64",
+        ),
+        (vec![&good, "--shots", "0"], "--shots is 0; it must be from 1"),
         (vec![&good, "--select", "best"], "all, query-aware"),
         (vec![&good, "--horizon", "soon"], "a number of steps, evidence"),
         (
@@ -216,6 +228,10 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec![&good, "--dynamics", "linear", "--save-adapter", "x"], "nothing to save"),
         (vec![&good, "--adapter", "no-such-adapter"], "no-such-adapter"),
         (vec![&good, "--adapter", "x", "--horizon", "3"], "cannot be used with"),
+        (vec![&good, "--adapter", "x", "--adjoint", "whole"], "cannot be used with"),
+        (vec![&good, "--adapter", "x", "--residuals", "prefix"], "cannot be used with"),
+        (vec![&good, "--adapter", "x", "--orders", "3"], "cannot be used with"),
+        (vec![&good, "--adapter", "x", "--shots", "3"], "cannot be used with"),
         (vec![], "required"),
     ] {
         let output = run(&[&["predict"][..], &flags[..]].concat());

@@ -7,7 +7,7 @@
 mod support;
 
 use fewstep::{Action, Options, Overrides, Policy, Predictor};
-use fewstep_core::{Dynamics, HorizonName, SelectionName};
+use fewstep_core::{Adjoint, Dynamics, HorizonName, ResidualsName, SelectionName};
 use serde_json::Value;
 use support::{printed, records, root, run, said};
 
@@ -53,6 +53,48 @@ fn overrides() -> Vec<(&'static str, Overrides)> {
     ]
 }
 
+/// Flags that ask for ways of looking at a task that models of this program do not know, what they
+/// say in the library, and the field that they change.
+fn refused_overrides() -> Vec<(&'static str, Overrides, &'static str)> {
+    let prefix = Some(ResidualsName::Prefix);
+    let none = Overrides::default;
+    vec![
+        ("--adjoint local", Overrides { adjoint: Some(Adjoint::Local), ..none() }, "adjoint"),
+        ("--residuals prefix", Overrides { residuals: prefix, ..none() }, "residuals"),
+        (
+            "--residuals prefix --orders 3",
+            Overrides { residuals: prefix, orders: Some(3), ..none() },
+            "residuals",
+        ),
+        ("--shots 3 --seed 7", Overrides { shots: Some(3), seed: Some(7), ..none() }, "shots"),
+    ]
+}
+
+/// Nothing that cannot be followed is passed over: the command line refuses the flag by its name, as
+/// the library refuses the policy, and the policy is printed and read back whole.
+#[test]
+fn what_cannot_be_looked_at_is_refused_and_not_ignored() {
+    for (flags, overrides, field) in refused_overrides() {
+        let policy = overrides.of(&Policy::paper()).unwrap();
+        assert_eq!(policy.differences(&Policy::paper()), [field], "{flags}");
+        assert_eq!(Policy::from_json(&policy.to_json()), Ok(policy.clone()));
+        let model = fewstep::builtin().unwrap();
+        let refused = Predictor::new(model, policy.clone(), Action::Act).unwrap_err();
+        assert_eq!(refused.field().map(|field| field.name()), Some(field), "{flags}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), policy.to_json()).unwrap();
+        let pasted = format!("--policy {}", file.path().display());
+        for asked in [format!("--policy paper {flags}"), pasted] {
+            let mut words = vec!["decide", TASKS];
+            words.extend(asked.split_whitespace());
+            let output = run(&words);
+            assert_eq!(output.status.code(), Some(2), "{asked}");
+            let expected = format!("--{field} is ");
+            assert!(said(&output).contains(&expected), "{}", said(&output));
+        }
+    }
+}
+
 /// The command line and the library have the same policy and print the same reports.
 #[test]
 fn the_command_line_and_the_library_share_every_policy() {
@@ -92,7 +134,8 @@ fn a_flag_changes_only_what_it_names() {
             .collect();
         let expected = match flags.split_whitespace().next() {
             None => vec![],
-            Some("--select") => vec!["selection"],
+            // A seed is that of every draw.
+            Some("--select") => vec!["selection", "shots"],
             Some(flag) => vec![flag],
         };
         let expected: Vec<String> = expected
@@ -102,10 +145,14 @@ fn a_flag_changes_only_what_it_names() {
         assert_eq!(changed, expected.iter().collect::<Vec<_>>(), "{flags}");
     }
     // The values in force change nothing at all.
-    let same = "--step-scale 0.6 --horizon leave-one-out-average --select depth \
-                --horizons 0,1,2,4,8,16,32,64 --dynamics linear --blocks mlp-up@upper-half \
-                --coverage 0.8";
-    assert_eq!(lines("predict", same), lines("predict", ""));
+    let Policy { adjoint, residuals, .. } = Policy::default();
+    let same = format!(
+        "--step-scale 0.6 --horizon leave-one-out-average --select depth \
+         --horizons 0,1,2,4,8,16,32,64 --dynamics linear --blocks mlp-up@upper-half \
+         --coverage 0.8 --adjoint {adjoint} --residuals {} --seed 0",
+        residuals.name()
+    );
+    assert_eq!(lines("predict", &same), lines("predict", ""));
     assert_eq!(lines("predict", "--policy default"), lines("predict", ""));
 }
 

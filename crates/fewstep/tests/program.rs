@@ -84,13 +84,16 @@ fn reports_have_the_fields_that_programs_rely_on() {
     assert_eq!(keys(&report["when"]["leave_one_out"]), ["adapted", "icl"]);
     assert_eq!(of("lines"), ["error", "how_far", "prediction", "when", "which"]);
     let policy = [
+        "adjoint",
         "blocks",
         "coverage",
         "dynamics",
         "horizon",
         "horizons",
         "name",
+        "residuals",
         "selection",
+        "shots",
         "step_scale",
     ];
     assert_eq!(of("policy"), policy);

@@ -1,6 +1,7 @@
 //! What a caller changes of a policy: each override changes only what it names.
 
 use super::names::{Dynamics, HorizonName, SelectionName};
+use super::observation::{Adjoint, ResidualsName};
 use super::rules::Selection;
 use super::{MOST_HORIZONS, Policy, bad, bad_horizons, check_horizons};
 use crate::error::Error;
@@ -32,7 +33,7 @@ pub struct Overrides {
     pub select: Option<SelectionName>,
     /// The number of blocks that is chosen.
     pub budget: Option<usize>,
-    /// Seed of the random selection.
+    /// Seed of what is drawn: the random selection, and shots.
     pub seed: Option<u64>,
     /// How the number of steps is found.
     pub horizon: Option<HorizonName>,
@@ -44,18 +45,26 @@ pub struct Overrides {
     pub dynamics: Option<Dynamics>,
     /// Intended coverage of the interval for the query's answer.
     pub coverage: Option<f64>,
+    /// Which part of a prediction's derivative is taken.
+    pub adjoint: Option<Adjoint>,
+    /// What an example is predicted behind.
+    pub residuals: Option<ResidualsName>,
+    /// The number of orders in which examples are predicted behind those before them.
+    pub orders: Option<usize>,
+    /// The largest number of examples in a prompt.
+    pub shots: Option<usize>,
 }
 
 impl Overrides {
     /// A policy with these fields in place of its own, checked.
     ///
     /// A selection that needs a budget takes the one that is given, or that of the policy. A seed is
-    /// for the random selection and means nothing to another.
+    /// that of every draw of the policy: of the shots, and of the random selection.
     ///
     /// # Errors
     ///
-    /// [`Error::Policy`] for a budget that is missing or that the selection does not take, and
-    /// those of [`Policy::check`].
+    /// [`Error::Policy`] for a budget that is missing or that the selection does not take, for
+    /// orders that the residuals do not take, and those of [`Policy::check`].
     ///
     /// # Examples
     ///
@@ -79,6 +88,9 @@ impl Overrides {
             step_scale: self.step_scale.unwrap_or(policy.step_scale),
             dynamics: self.dynamics.unwrap_or(policy.dynamics),
             coverage: self.coverage.unwrap_or(policy.coverage),
+            adjoint: self.adjoint.unwrap_or(policy.adjoint),
+            residuals: policy.residuals.with(self.residuals, self.orders)?,
+            shots: policy.shots.with(self.shots, self.seed),
         };
         policy.check()?;
         Ok(policy.renamed())
@@ -167,7 +179,7 @@ impl FromStr for Horizons {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{HorizonRule, LONGEST_HORIZON};
+    use crate::policy::{HorizonRule, LONGEST_HORIZON, Residuals, Shots};
 
     /// Every override alone changes its own field of every policy, and no other.
     #[test]
@@ -183,6 +195,9 @@ mod tests {
             ("horizons", Overrides { horizons: Some("0..7".parse().unwrap()), ..none() }),
             ("step_scale", Overrides { step_scale: Some(0.2), ..none() }),
             ("coverage", Overrides { coverage: Some(0.5), ..none() }),
+            ("residuals", Overrides { residuals: Some(ResidualsName::Prefix), ..none() }),
+            ("shots", Overrides { shots: Some(3), ..none() }),
+            ("shots", Overrides { seed: Some(3), ..none() }),
         ];
         for policy in [Policy::default(), Policy::paper()] {
             assert_eq!(none().of(&policy).unwrap(), policy);
@@ -194,6 +209,15 @@ mod tests {
                 let found =
                     Overrides { dynamics: Some(dynamics), ..none() }.of(&policy).unwrap();
                 assert_eq!(found.differences(&policy).is_empty(), dynamics == policy.dynamics);
+            }
+            for adjoint in [Adjoint::Local, Adjoint::Whole] {
+                let found = Overrides { adjoint: Some(adjoint), ..none() }.of(&policy).unwrap();
+                let expected: &[&str] =
+                    if adjoint == policy.adjoint { &[] } else { &["adjoint"] };
+                assert_eq!(
+                    (found.adjoint, &found.differences(&policy)[..]),
+                    (adjoint, expected)
+                );
             }
         }
     }
@@ -229,6 +253,49 @@ mod tests {
         );
         assert_eq!(refused(None, Some(2)), ("budget", "2".to_owned()));
         assert_eq!(refused(Some(SelectionName::All), Some(2)), ("budget", "2".to_owned()));
+    }
+
+    #[test]
+    fn orders_are_for_prefix_residuals() {
+        let prefix = Some(ResidualsName::Prefix);
+        let of = |residuals, orders, policy: &Policy| {
+            let overrides = Overrides { residuals, orders, ..Overrides::default() };
+            overrides.of(policy).map(|policy| policy.residuals)
+        };
+        let mine = Policy { residuals: Residuals::Prefix { orders: 5 }, ..Policy::default() };
+        assert_eq!(of(prefix, None, &Policy::paper()), Ok(Residuals::Prefix { orders: 2 }));
+        assert_eq!(of(prefix, Some(3), &Policy::paper()), Ok(Residuals::Prefix { orders: 3 }));
+        assert_eq!(of(prefix, None, &mine), Ok(Residuals::Prefix { orders: 5 }));
+        assert_eq!(of(None, Some(3), &mine), Ok(Residuals::Prefix { orders: 3 }));
+        let leave_one_out = Some(ResidualsName::LeaveOneOut);
+        assert_eq!(of(leave_one_out, None, &mine), Ok(Residuals::LeaveOneOut));
+        for (residuals, orders, policy) in [
+            (None, 3, &Policy::paper()),
+            (leave_one_out, 3, &mine),
+            (prefix, 0, &mine),
+            (prefix, 65, &Policy::paper()),
+        ] {
+            match of(residuals, Some(orders), policy) {
+                Err(Error::Policy { field, found, .. }) => {
+                    assert_eq!((field.flag(), found), ("--orders", orders.to_string()));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn shots_and_their_seed_are_set_one_by_one() {
+        let mine = Policy { shots: Shots { most: Some(8), seed: 5 }, ..Policy::default() };
+        let of = |shots, seed| {
+            let overrides = Overrides { shots, seed, ..Overrides::default() };
+            overrides.of(&mine).map(|policy| policy.shots)
+        };
+        assert_eq!(of(Some(3), None), Ok(Shots { most: Some(3), seed: 5 }));
+        assert_eq!(of(None, Some(7)), Ok(Shots { most: Some(8), seed: 7 }));
+        let refused = of(Some(0), None).unwrap_err();
+        assert_eq!(refused.field(), Some(Field::SHOTS));
+        assert!(refused.to_string().contains("from 1"), "{refused}");
     }
 
     #[test]

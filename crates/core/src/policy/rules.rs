@@ -451,7 +451,7 @@ impl TryFrom<SelectionFields> for Selection {
 }
 
 /// `Err` with the first parameter that is given and not the rule's own.
-fn refuse_others(rule: &str, given: &[(&str, bool)]) -> Result<(), String> {
+pub(super) fn refuse_others(rule: &str, given: &[(&str, bool)]) -> Result<(), String> {
     match given.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(format!("the rule {rule} takes no `{name}`")),
         None => Ok(()),

@@ -6,7 +6,9 @@ use crate::builtin::BUILTIN;
 use crate::error::{Error, refused};
 use crate::options::Options;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fewstep_core::{Dynamics, HorizonName, Horizons, Overrides, Policy, SelectionName};
+use fewstep_core::{
+    Adjoint, Dynamics, HorizonName, Horizons, Overrides, Policy, ResidualsName, SelectionName,
+};
 use fewstep_engine::{Bos, FirstFactor, Order};
 use std::fs::File;
 use std::io::Read;
@@ -101,8 +103,8 @@ pub(super) struct Predict {
         value_name = "PATH",
         conflicts_with_all = [
             "save_adapter", "policy", "dynamics", "blocks", "select", "budget", "horizon",
-            "horizons", "step_scale", "coverage", "seed", "full", "figures", "loo_order",
-            "lora_rank", "lora_first",
+            "horizons", "step_scale", "coverage", "adjoint", "residuals", "orders", "shots",
+            "seed", "full", "figures", "loo_order", "lora_rank", "lora_first",
         ]
     )]
     pub(super) adapter: Option<PathBuf>,
@@ -219,8 +221,23 @@ pub(super) struct Shared {
     /// How often the interval beside a prediction is meant to hold the answer [default: 0.8]
     #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
     pub(super) coverage: Option<f64>,
-    /// Seed of the random selection, and of the random first factors of lora-value and lora-query
-    /// [default: 0]
+    /// Which part of a prediction's derivative is taken: whole, the sum over all tokens, or local,
+    /// the term of the token where the prediction is read [default: whole]
+    #[arg(long, value_name = "PART", help_heading = "Decision")]
+    pub(super) adjoint: Option<Adjoint>,
+    /// What an example is predicted behind: leave-one-out, all other examples, or prefix, those
+    /// before it [default: leave-one-out]
+    #[arg(long, value_name = "RULE", help_heading = "Decision")]
+    pub(super) residuals: Option<ResidualsName>,
+    /// The number of orders in which examples are predicted behind those before them, from 1 to 64
+    /// [default: 2]
+    #[arg(long, value_name = "N", help_heading = "Decision")]
+    pub(super) orders: Option<usize>,
+    /// Show at most K examples in a prompt, and learn from all of them [default: as many as fit]
+    #[arg(long, value_name = "K", help_heading = "Decision")]
+    pub(super) shots: Option<usize>,
+    /// Seed of the random selection, of the examples that are shown, and of the random first factors
+    /// of lora-value and lora-query [default: 0]
     #[arg(long, help_heading = "Decision")]
     pub(super) seed: Option<u64>,
 
@@ -263,6 +280,10 @@ impl Shared {
                 step_scale: self.step_scale,
                 dynamics: self.dynamics,
                 coverage: self.coverage,
+                adjoint: self.adjoint,
+                residuals: self.residuals,
+                orders: self.orders,
+                shots: self.shots,
             },
             lora_rank: self.lora_rank,
             lora_first: self.lora_first,

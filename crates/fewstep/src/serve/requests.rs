@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::predictor::{Action, Predictor};
 use crate::report::Failure;
 use crate::tasks;
-use fewstep_core::{Dynamics, HorizonName, HorizonRule, Horizons, Overrides, Policy};
+use fewstep_core::{Adjoint, Dynamics, HorizonName, HorizonRule, Horizons, Overrides, Policy};
 use fewstep_engine::{Bos, Task};
 use std::str::FromStr;
 
@@ -146,6 +146,10 @@ impl<'a> RequestFields<'a> {
             "loo_order" => options.loo_order = named(&value)?,
             "full" => options.full = value.flag()?,
             "dynamics" => overrides.dynamics = Some(named::<Dynamics>(&value)?),
+            "adjoint" => overrides.adjoint = Some(named::<Adjoint>(&value)?),
+            "residuals" => overrides.residuals = Some(named(&value)?),
+            "orders" => overrides.orders = Some(value.whole(1)?),
+            "shots" => overrides.shots = Some(value.whole(1)?),
             "reuse" if verb == Verb::Predict => self.reuse = Some(value.flag()?),
             name => {
                 let mut known = KNOWN_FIELDS.join(", ");
@@ -172,6 +176,10 @@ impl<'a> RequestFields<'a> {
             step_scale,
             dynamics: _,
             coverage,
+            adjoint,
+            residuals,
+            orders,
+            shots,
         } = &self.options.overrides;
         let (inside, overridden) = match setting {
             "blocks" => ("", blocks.is_some()),
@@ -180,6 +188,10 @@ impl<'a> RequestFields<'a> {
             "horizons" => ("", horizons.is_some()),
             "step_scale" => ("", step_scale.is_some()),
             "coverage" => ("", coverage.is_some()),
+            "adjoint" => ("", adjoint.is_some()),
+            "residuals" => ("", residuals.is_some()),
+            "orders" => ("residuals.", orders.is_some() || residuals.is_some()),
+            "shots" => ("", shots.is_some()),
             // The parameters of a rule have no field of their own.
             "steps" | "inverse_temperature" | "gate" | "sharpness" | "leave_alone_odds" => {
                 ("horizon.", horizon.is_some())
@@ -225,7 +237,7 @@ impl<'a> RequestFields<'a> {
 }
 
 /// The fields that every request may have.
-const KNOWN_FIELDS: [&str; 19] = [
+const KNOWN_FIELDS: [&str; 23] = [
     "task",
     "tasks",
     "model",
@@ -238,6 +250,10 @@ const KNOWN_FIELDS: [&str; 19] = [
     "step_scale",
     "dynamics",
     "coverage",
+    "adjoint",
+    "residuals",
+    "orders",
+    "shots",
     "seed",
     "lora_rank",
     "lora_first",

@@ -4,7 +4,7 @@
 
 use super::limits::Limits;
 use super::problems::{PROBLEM_JSON, ProblemKind, ProblemWords};
-use fewstep_core::{HorizonName, LONGEST_HORIZON, MOST_HORIZONS, SelectionName};
+use fewstep_core::{HorizonName, LONGEST_HORIZON, MOST_HORIZONS, MOST_ORDERS, SelectionName};
 use fewstep_engine::Task;
 use serde_json::{Map, Value, json};
 
@@ -269,9 +269,29 @@ fn policy() -> Value {
             "step_scale": share(),
             "dynamics": {"enum": ["steps", "linear"]},
             "coverage": share(),
+            "adjoint": {"enum": ["local", "whole"]},
+            "residuals": {"oneOf": [
+                {"enum": ["leave-one-out", "prefix"]},
+                rule(&["leave-one-out"], json!({}), &[]),
+                rule(&["prefix"], json!({ "orders": orders() }), &[]),
+            ]},
+            "shots": shots(),
         }),
         &[],
     )
+}
+
+/// The number of orders of prefix residuals.
+fn orders() -> Value {
+    json!({"type": "integer", "minimum": 1, "maximum": MOST_ORDERS})
+}
+
+/// How many examples a prompt shows; a number or `null` stands for an object with it.
+fn shots() -> Value {
+    let most = json!({"type": ["integer", "null"], "minimum": 1});
+    let seed = json!({"type": "integer", "minimum": 0, "maximum": u64::MAX});
+    let both = object(json!({"most": most.clone(), "seed": seed}), &[]);
+    json!({"anyOf": [most, both]})
 }
 
 /// An `x`, which must not be blank.
@@ -326,6 +346,20 @@ fn options(limits: &Limits) -> Value {
             "description": "How an update is carried out: in the model, or by the linearised model",
         },
         "coverage": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "adjoint": {
+            "enum": ["local", "whole"],
+            "description": "Which part of a derivative is taken: the term of the token where the \
+                            prediction is read, or the sum over all tokens",
+        },
+        "residuals": {
+            "enum": ["leave-one-out", "prefix"],
+            "description": "What an example is predicted behind: all others, or those before it",
+        },
+        "orders": orders(),
+        "shots": {
+            "type": "integer", "minimum": 1,
+            "description": "Show at most this number of examples in a prompt",
+        },
         "seed": {"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0},
         "lora_rank": whole(1),
         "lora_first": {"enum": ["random", "inputs"]},

@@ -24,16 +24,22 @@ def test_empty_overrides_show_what_the_chosen_policy_has(page: Page, service: st
     page.goto(service)
     page.locator("#decision-box > summary").click()
     expect(page.locator("#step_scale")).to_have_attribute("placeholder", "0.6")
-    assert empty(page) == {
+    shown = empty(page)
+    adjoints = [f"{part}, as the policy has it" for part in ("local", "whole")]
+    assert shown.pop("adjoint") in adjoints
+    assert shown == {
         "blocks": "mlp-up@upper-half",
         "select": "depth, as the policy has it",
         "budget": "",
-        "seed": "",
+        "seed": "0",
         "horizon": "leave-one-out-average, as the policy has it",
         "horizons": "0,1,2,4,8,16,32,64",
         "step_scale": "0.6",
         "dynamics": "linear, as the policy has it",
         "coverage": "0.8",
+        "residuals": "leave-one-out, as the policy has it",
+        "orders": "",
+        "shots": "as many as fit",
     }
     hint = page.locator("#policy-hint").inner_text()
     field(page, "policy").select_option("paper")
@@ -41,12 +47,16 @@ def test_empty_overrides_show_what_the_chosen_policy_has(page: Page, service: st
         "blocks": "value@last4",
         "select": "all, as the policy has it",
         "budget": "",
-        "seed": "",
+        "seed": "0",
         "horizon": "evidence, as the policy has it",
         "horizons": "0..30",
         "step_scale": "0.1",
         "dynamics": "steps, as the policy has it",
         "coverage": "0.8",
+        "adjoint": "whole, as the policy has it",
+        "residuals": "leave-one-out, as the policy has it",
+        "orders": "",
+        "shots": "as many as fit",
     }
     assert page.locator("#policy-hint").inner_text() not in ("", hint)
 
@@ -64,7 +74,7 @@ def test_empty_overrides_show_what_the_chosen_policy_has(page: Page, service: st
         ),
         (
             {"policy": "paper", "select": "random", "budget": 2, "seed": 7},
-            "Policy: custom, differs from the paper’s in: selection",
+            "Policy: custom, differs from the paper’s in: selection, shots",
         ),
         ({"horizons": "0..7", "coverage": 0.5, "dynamics": "steps", "blocks": "value@all"}, None),
     ],

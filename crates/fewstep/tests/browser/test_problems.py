@@ -59,6 +59,8 @@ def test_the_service_names_the_field(
         ("budget", "1000"),
         ("step_scale", "2"),
         ("coverage", "1"),
+        ("orders", "3"),
+        ("shots", "0"),
         ("lora_rank", "4"),
     ],
 )

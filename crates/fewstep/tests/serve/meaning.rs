@@ -49,6 +49,14 @@ fn every_field_that_cannot_be_taken_is_named() {
     refused(json!({"full": null}), 422, "full");
     refused(json!({"dynamics": "none"}), 422, "dynamics");
     refused(json!({"coverage": 1}), 422, "coverage");
+    refused(json!({"adjoint": "none"}), 422, "adjoint");
+    refused(json!({"adjoint": null}), 422, "adjoint");
+    refused(json!({"residuals": "suffix"}), 422, "residuals");
+    refused(json!({"residuals": {"rule": "prefix"}}), 422, "residuals");
+    refused(json!({"orders": 3}), 422, "orders");
+    refused(json!({"orders": 0}), 422, "orders");
+    refused(json!({"shots": 0}), 422, "shots");
+    refused(json!({"shots": null}), 422, "shots");
     refused(json!({"select": "leave-one-out"}), 422, "select");
     refused(json!({"reuse": "no"}), 422, "reuse");
     refused(json!({"verbose": true}), 422, "verbose");

@@ -26,8 +26,12 @@ fn overrides() -> Vec<(Value, Value)> {
         (json!({"select": "all"}), json!({"selection": {"rule": "all"}})),
         (
             json!({"select": "random", "budget": 2, "seed": 7}),
-            json!({"selection": {"rule": "random", "budget": 2, "seed": 7}}),
+            json!({
+                "selection": {"rule": "random", "budget": 2, "seed": 7},
+                "shots": {"most": null, "seed": 7},
+            }),
         ),
+        (json!({"seed": 3}), json!({"shots": {"most": null, "seed": 3}})),
         (json!({"horizon": "evidence"}), json!({"horizon": {"rule": "evidence"}})),
         (json!({"horizon": 3}), json!({"horizon": {"rule": "fixed", "steps": 3}})),
         (json!({"horizons": "0..3"}), json!({"horizons": [0, 1, 2, 3]})),
@@ -74,6 +78,27 @@ fn a_request_changes_only_what_it_names() {
         let both = json!({"policy": {"step_scale": 0.3, "coverage": 0.5}, "coverage": 0.7});
         let changes = json!({"step_scale": 0.3, "coverage": 0.7});
         assert_eq!(policy(&both), changed(&default, &changes), "{path}");
+    }
+}
+
+/// What this program's models cannot look at is refused where it was asked for, and not ignored.
+#[test]
+fn what_cannot_be_looked_at_is_refused_with_its_field() {
+    let service = Service::start(&[]);
+    for (options, field) in [
+        (json!({"adjoint": "local"}), "adjoint"),
+        (json!({"residuals": "prefix"}), "residuals"),
+        (json!({"residuals": "prefix", "orders": 3}), "residuals"),
+        (json!({"shots": 3}), "shots"),
+    ] {
+        let value = &options[field];
+        for path in ["/v1/decide", "/v1/predict"] {
+            let answer = service.post(path, &with(&task("a", 1), &options));
+            assert_eq!(answer.problem(), (422, Some(field.to_owned())), "{path}");
+            let policy = json!({"policy": {field: value}});
+            let answer = service.post(path, &with(&task("a", 1), &policy));
+            assert_eq!(answer.problem(), (422, Some(format!("policy.{field}"))), "{path}");
+        }
     }
 }
 
@@ -150,6 +175,18 @@ fn a_policy_that_cannot_be_followed_is_refused_with_its_field() {
         json!({"horizon": {"rule": "gibbs", "inverse_temperature": 0}}),
         "policy.horizon.inverse_temperature",
     );
+    policy(json!({"adjoint": "none"}), "policy.adjoint");
+    policy(json!({"residuals": "suffix"}), "policy.residuals");
+    policy(json!({"residuals": 2}), "policy.residuals");
+    policy(json!({"residuals": {"orders": 2}}), "policy.residuals.rule");
+    policy(json!({"residuals": {"rule": "leave-one-out", "orders": 2}}), "policy.residuals");
+    policy(json!({"residuals": {"rule": "prefix", "orders": 65}}), "policy.residuals.orders");
+    policy(json!({"residuals": {"rule": "prefix", "seed": 1}}), "policy.residuals.seed");
+    policy(json!({"shots": 0}), "policy.shots");
+    policy(json!({"shots": -1}), "policy.shots");
+    policy(json!({"shots": {"most": 0}}), "policy.shots");
+    policy(json!({"shots": {"most": "3"}}), "policy.shots.most");
+    policy(json!({"shots": {"least": 3}}), "policy.shots.least");
     policy(json!({"selection": {"rule": "leave-one-out"}}), "policy.selection");
     policy(json!({"selection": {"rule": "trace-top"}}), "policy.selection");
     policy(
@@ -165,4 +202,7 @@ fn a_policy_that_cannot_be_followed_is_refused_with_its_field() {
     refused(json!({"policy": written, "blocks": "nothing@all"}), 422, "blocks");
     refused(json!({"policy": written, "select": "trace-top"}), 422, "budget");
     refused(json!({"policy": "paper", "step_scale": 2}), 422, "step_scale");
+    refused(json!({"policy": written, "orders": 3}), 422, "orders");
+    refused(json!({"policy": written, "residuals": "prefix", "orders": 65}), 422, "orders");
+    refused(json!({"policy": {"shots": 3}, "shots": 0}), 422, "shots");
 }

@@ -245,7 +245,7 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
         "model": "builtin", "blocks": "value@last2", "select": "trace-top", "budget": 2,
         "horizon": "evidence", "horizons": [0, 1, 2], "step_scale": 0.2, "seed": 3,
         "policy": {"selection": {"rule": "query-aware", "budget": 3}, "step_scale": 0.4},
-        "dynamics": "linear", "coverage": 0.5,
+        "dynamics": "linear", "coverage": 0.5, "adjoint": "whole", "residuals": "leave-one-out",
         "bos": "never", "max_tokens_per_example": 2, "loo_order": "tree", "full": true,
     });
     let body = with(&task("a", 1), &all);
@@ -253,7 +253,7 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
         schemas.hold(name, &body);
         assert_eq!(service.post(path, &body).status(), 200);
         let known = schemas.named(name)["properties"].as_object().unwrap();
-        let mut more = vec!["task", "tasks", "lora_rank", "lora_first"];
+        let mut more = vec!["task", "tasks", "lora_rank", "lora_first", "orders", "shots"];
         if name == "PredictRequest" {
             more.push("reuse");
         }
@@ -261,8 +261,26 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
         more.sort_unstable();
         assert_eq!(known.keys().map(String::as_str).collect::<Vec<_>>(), more);
     }
+    for policy in [
+        json!({"residuals": "prefix", "shots": 8}),
+        json!({"residuals": {"rule": "prefix"}, "shots": null}),
+        json!({"residuals": {"rule": "prefix", "orders": 64}, "shots": {"most": null}}),
+        json!({"residuals": {"rule": "leave-one-out"}, "shots": {"most": 8, "seed": u64::MAX}}),
+    ] {
+        assert!(fewstep::Policy::from_json(&policy.to_string()).is_ok());
+        schemas.hold("Policy", &policy);
+    }
     for wrong in [
         json!({"budget": 0}),
+        json!({"adjoint": "none"}),
+        json!({"residuals": {"rule": "prefix"}}),
+        json!({"orders": 65}),
+        json!({"shots": 0}),
+        json!({"policy": {"adjoint": null}}),
+        json!({"policy": {"residuals": "suffix"}}),
+        json!({"policy": {"residuals": {"rule": "leave-one-out", "orders": 2}}}),
+        json!({"policy": {"shots": 0}}),
+        json!({"policy": {"shots": {"least": 2}}}),
         json!({"step_scale": 1}),
         json!({"horizon": 101}),
         json!({"bos": "maybe"}),

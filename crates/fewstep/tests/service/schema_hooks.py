@@ -37,12 +37,15 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwar
     if isinstance(body.get("tasks"), list):
         body["tasks"] = [digit_task(1, 3), *body["tasks"][1:3], digit_task(2, 3)]
     # Options that are right one by one need not be right together.
-    for name in ("model", "blocks", "lora_rank", "lora_first", "horizons", "max_tokens_per_example"):
+    seen = ("adjoint", "residuals", "shots")
+    for name in (
+        "model", "blocks", "lora_rank", "lora_first", "horizons", "max_tokens_per_example", "orders", *seen,
+    ):
         body.pop(name, None)
     if "budget" in body:
         body["budget"] = 1 + body["budget"] % 4
     if isinstance(body.get("policy"), dict):
-        for name in ("blocks", "horizons"):
+        for name in ("blocks", "horizons", *seen):
             body["policy"].pop(name, None)
 
 

@@ -18,12 +18,16 @@ const VALUES = {
   blocks: ({ blocks }) => blocks,
   select: ({ selection }) => selection.rule,
   budget: ({ selection }) => selection.budget,
-  seed: ({ selection }) => selection.seed,
+  seed: ({ selection, shots }) => selection.seed ?? shots.seed,
   horizon: ({ horizon }) => horizon.rule,
   horizons: ({ horizons }) => candidates(horizons),
   step_scale: ({ step_scale }) => step_scale,
   dynamics: ({ dynamics }) => dynamics,
   coverage: ({ coverage }) => coverage,
+  adjoint: ({ adjoint }) => adjoint,
+  residuals: ({ residuals }) => residuals.rule,
+  orders: ({ residuals }) => residuals.orders,
+  shots: ({ shots }) => shots.most ?? "as many as fit",
 };
 
 /** `0..30` if no number is missing between the ends, else all of them. */

@@ -814,6 +814,19 @@ pub enum Error {
         value: f32,
     },
 
+    /// A number of shots that is 0, or larger than the number of examples.
+    #[error(
+        "task {task:?}: {found} shots were asked for, but it has {examples} examples; choose from 1 \
+         to {examples}, or leave it open to show as many as fit"
+    )]
+    Shots {
+        /// The task's id.
+        task: String,
+        /// The number asked for.
+        found: usize,
+        /// How many examples there are.
+        examples: usize,
+    },
     /// A block whose derivative is made of other tokens' keys, with local adjoints.
     #[error(
         "the block {block} has no derivative at the read-out position alone: key matrices act on the \

@@ -146,6 +146,15 @@ impl Layout {
         Ok(layout)
     }
 
+    /// The same rows, where sequence `i` is called `names[i]`.
+    pub(crate) fn renumbered(mut self, names: &[usize]) -> Self {
+        let (readouts, lengths) = (self.readouts.clone(), self.lengths.clone());
+        for (index, &name) in names.iter().enumerate() {
+            (self.readouts[name], self.lengths[name]) = (readouts[index], lengths[index]);
+        }
+        self
+    }
+
     fn empty(sequences: &[Vec<u32>]) -> Self {
         Self {
             tokens: Vec::new(),

@@ -10,6 +10,7 @@
 //! [`Model::save_merged`] the whole model. [`Update::load_peft`] reads adapters that PEFT made.
 
 mod adapter;
+mod arrangement;
 mod attention;
 mod block_kind;
 mod blocks;
@@ -64,9 +65,9 @@ pub use gguf::Gguf;
 pub use hub::{HubSettings, Progress, locate};
 pub use labels::Labels;
 pub use layout::Layout;
-pub use linear::{LinearPath, LinearPrediction, predict_linear};
+pub use linear::{LinearPath, LinearPrediction, predict_linear, predict_linear_local};
 pub use lora::{FirstFactor, Lora};
-pub use memory::memory_plan;
+pub use memory::{local_memory_plan, memory_plan};
 pub use model::{Model, Outcome};
 pub use network::Network;
 pub use observe::{

@@ -69,9 +69,53 @@ pub fn predict_linear<R: Real>(
     update.check(model.config())?;
     let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
     let nothing = Update::with_firsts(model.config(), &blocks, &update.firsts);
-    let mut tape = Tape::of_update(model, layout, labels, &nothing)?;
+    along(Tape::of_update(model, layout, labels, &nothing)?, update)
+}
+
+/// As [`predict_linear`] by local adjoints: of the derivative only the term of the position where the
+/// prediction is read, which is what a local policy's linearised model is made of.
+///
+/// # Errors
+///
+/// As [`predict_linear`], and [`Error::NoLocalForm`] for key blocks.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Layout, Network, Parameters, Update, choose_blocks,
+/// #     predict_linear_local
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// let update = Update::zeros(&model, &choose_blocks("mlp-up@all", &config)?)?;
+/// let layout = Layout::plain(&[vec![0, 1, 2]])?;
+/// let linear = predict_linear_local(&model, layout, &labels, &update)?;
+/// assert_eq!((linear.prediction, linear.change), (0.5, 0.0));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn predict_linear_local<R: Real>(
+    model: &Network<R>,
+    layout: Layout,
+    labels: &Labels,
+    update: &Update<R>,
+) -> Result<LinearPrediction, Error> {
+    update.check(model.config())?;
+    along(Tape::local_of_update(model, layout, labels, update)?, update)
+}
+
+/// The prediction of the first sequence, and how it changes along an update.
+fn along<R: Real>(
+    mut tape: Tape<'_, R>,
+    update: &Update<R>,
+) -> Result<LinearPrediction, Error> {
     let prediction = finite(tape.predictions(), 0)?[0];
-    tape.pull_back(&[R::ONE])?;
+    let mut seeds = vec![R::ZERO; tape.predictions().len()];
+    seeds[0] = R::ONE;
+    tape.pull_back(&seeds)?;
     let slopes = tape.gradient()?;
     let mut change = 0.0;
     for ((_, slopes), (_, theta)) in slopes.blocks.iter().zip(&update.blocks) {

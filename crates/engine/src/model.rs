@@ -12,9 +12,9 @@ use crate::gguf::Gguf;
 use crate::hub::{HubSettings, Progress, locate};
 use crate::lora::Lora;
 use crate::matrix::DEQUANTISED_AT_ONCE;
-use crate::memory::memory_plan;
+use crate::memory::{local_memory_plan, memory_plan};
 use crate::network::Network;
-use crate::observe::{Observation, observe};
+use crate::observe::{Observation, observe, observe_local};
 use crate::parameters::{Parameters, Precision};
 use crate::prepared::Prepared;
 use crate::prompt::{PromptSettings, Prompts};
@@ -23,6 +23,7 @@ use crate::task::Task;
 use crate::token_task::TokenTask;
 use crate::tokens::Tokenizer;
 use crate::update::Update;
+use fewstep_core::Adjoint;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,6 +67,7 @@ pub struct Model {
     tokenizer: Arc<Tokenizer>,
     network: Arc<Network>,
     prompts: PromptSettings,
+    adjoint: Adjoint,
     memory_limit: u64,
 }
 
@@ -108,9 +110,9 @@ impl Model {
 
     fn of_network(config: Config, tokenizer: Tokenizer, network: Network) -> Self {
         let prompts = PromptSettings::new(config.positions);
-        let memory_limit = Self::MEMORY_LIMIT;
+        let (adjoint, memory_limit) = (Adjoint::Whole, Self::MEMORY_LIMIT);
         let (tokenizer, network) = (Arc::new(tokenizer), Arc::new(network));
-        Self { config, tokenizer, network, prompts, memory_limit }
+        Self { config, tokenizer, network, prompts, adjoint, memory_limit }
     }
 
     /// Reads a model from a directory or a GGUF file, or from the hub's cache or the hub itself by
@@ -259,6 +261,54 @@ impl Model {
     #[must_use]
     pub fn with_prompts(mut self, settings: PromptSettings) -> Self {
         self.prompts = PromptSettings { context: self.prompts.context, ..settings };
+        self
+    }
+
+    /// How prompts are put together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, Tokenizer};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// assert_eq!(model.prompts().context, 64);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn prompts(&self) -> &PromptSettings {
+        &self.prompts
+    }
+
+    /// The same model, of whose derivatives this part is taken: whole ones at first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_core::Adjoint;
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let model = model.with_adjoint(Adjoint::Local);
+    /// let seen = model.observe(&task, &choose_blocks("mlp-up@all", model.config())?)?;
+    /// assert_eq!(seen.passes.backward_tokens, 3); // one for each example, and the query's
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_adjoint(mut self, adjoint: Adjoint) -> Self {
+        self.adjoint = adjoint;
         self
     }
 
@@ -439,7 +489,10 @@ impl Model {
     /// ```
     pub fn observe(&self, task: &Task, blocks: &[BlockId]) -> Result<Observation, Error> {
         let task = self.read_within(task, blocks)?;
-        observe(&self.network, &task, blocks, KernelForm::Cheapest)
+        match self.adjoint {
+            Adjoint::Whole => observe(&self.network, &task, blocks, KernelForm::Cheapest),
+            Adjoint::Local => observe_local(&self.network, &task, blocks),
+        }
     }
 
     /// As [`Model::observe`], and keeps what acting on the decision and further queries begin with.
@@ -453,7 +506,10 @@ impl Model {
     /// See [`Prepared::act`].
     pub fn prepare(&self, task: &Task, blocks: &[BlockId]) -> Result<Prepared<'_>, Error> {
         let task = self.read_within(task, blocks)?;
-        Prepared::new(&self.network, &task, blocks)
+        match self.adjoint {
+            Adjoint::Whole => Prepared::new(&self.network, &task, blocks),
+            Adjoint::Local => Prepared::local(&self.network, &task, blocks),
+        }
     }
 
     /// A task in tokens, if observing it stays within the memory limit.
@@ -462,7 +518,11 @@ impl Model {
         let layout = task.layout()?;
         let dequantised = if self.network.is_quantised() { DEQUANTISING_BYTES } else { 0 };
         let lora = self.network.lora();
-        let needed = memory_plan(&self.config, &layout, blocks, lora, size_of::<f32>());
+        let plan = match self.adjoint {
+            Adjoint::Whole => memory_plan,
+            Adjoint::Local => local_memory_plan,
+        };
+        let needed = plan(&self.config, &layout, blocks, lora, size_of::<f32>());
         let needed = needed.saturating_add(dequantised);
         if needed > self.memory_limit {
             return Err(Error::TooMuchMemory { needed, limit: self.memory_limit });

@@ -3,10 +3,12 @@
 //! In: a [`Task`] and the model's [`Tokenizer`]. Out: [`Prompts`], the only form in which a task
 //! reaches a model. Sec. 3's promise is kept here: prompt `i` is built without `y_i`.
 
+use crate::arrangement::{Arrangement, spread};
 use crate::error::{Error, Place};
 use crate::order::Order;
 use crate::task::{Task, Template};
 use crate::tokens::{Bos, Tokenizer};
+use fewstep_core::{Residuals, Shots};
 use std::collections::BTreeMap;
 
 /// How prompts are put together.
@@ -35,6 +37,10 @@ pub struct PromptSettings {
     pub order: Order,
     /// The most tokens that the `x` of an example or the query may have; the rest is cut off.
     pub max_tokens_per_example: Option<usize>,
+    /// What each example that is shown is predicted behind.
+    pub residuals: Residuals,
+    /// How many examples a prompt shows at most; the others are predicted behind these.
+    pub shots: Shots,
 }
 
 impl PromptSettings {
@@ -48,8 +54,14 @@ impl PromptSettings {
     /// ```
     #[must_use]
     pub fn new(context: usize) -> Self {
-        let (bos, order) = (Bos::Auto, Order::Original);
-        Self { context, bos, order, max_tokens_per_example: None }
+        Self {
+            context,
+            bos: Bos::Auto,
+            order: Order::Original,
+            max_tokens_per_example: None,
+            residuals: Residuals::LeaveOneOut,
+            shots: Shots::default(),
+        }
     }
 }
 
@@ -87,8 +99,11 @@ impl PromptSettings {
 pub struct Prompts {
     leave_one_out: Vec<Vec<u32>>,
     query: Vec<u32>,
-    /// How many of its first tokens each leave-one-out prompt may share with the next prompt.
+    /// The examples in the order in which prompts lie side by side; the query comes last.
+    packing: Vec<usize>,
+    /// How many of its first tokens each of these may share with the next prompt in that order.
     shareable: Vec<usize>,
+    shown: usize,
     label_tokens: Vec<u32>,
     label_values: Vec<f64>,
     targets: Vec<f64>,
@@ -141,22 +156,66 @@ impl Prompts {
     ) -> Result<Self, Error> {
         task.check()?;
         let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
-        let writer = Writer::new(task, tokenizer, settings, &inputs)?;
+        let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
         let examples = task.examples.len();
-        let mut leave_one_out = Vec::with_capacity(examples);
+        match settings.shots.most {
+            Some(most) if most == 0 || most > examples => {
+                return Err(Error::Shots { task: task.id.clone(), found: most, examples });
+            }
+            Some(most) if most < examples => {
+                writer.show(&writer.spread(settings.shots.seed)[..most], settings);
+            }
+            _ => {}
+        }
+        match Self::of(&writer) {
+            Err(Error::ContextTooLong { limit, .. }) if settings.shots.most.is_none() => {
+                Self::fitting(writer, limit, settings)
+            }
+            built => built,
+        }
+    }
+
+    /// Prompts that show as many examples as fit into the context.
+    fn fitting(
+        mut writer: Writer<'_>,
+        limit: usize,
+        settings: &PromptSettings,
+    ) -> Result<Self, Error> {
+        let order = writer.spread(settings.shots.seed);
+        let mut most = writer.fitting(&order, limit)?.min(order.len() - 1);
+        loop {
+            writer.show(&order[..most], settings);
+            match Self::of(&writer) {
+                // Texts take a token more side by side than apart, sometimes.
+                Err(Error::ContextTooLong { .. }) if most > 1 => most -= 1,
+                built => return built,
+            }
+        }
+    }
+
+    fn of(writer: &Writer<'_>) -> Result<Self, Error> {
+        let task = writer.task;
+        let examples = task.examples.len();
+        let packing = writer.arrangement.packing();
+        let mut leave_one_out = vec![Vec::new(); examples];
         let mut shareable = Vec::with_capacity(examples);
         let mut label_tokens = Vec::new();
         for index in 0..examples {
-            leave_one_out.push(writer.prompt(Place::Example(index), &mut label_tokens)?);
-            shareable.push(writer.shareable(index)?);
+            leave_one_out[index] = writer.prompt(Place::Example(index), &mut label_tokens)?;
         }
         let query = writer.prompt(Place::Query, &mut label_tokens)?;
+        for (at, &own) in packing.iter().enumerate() {
+            let next = packing.get(at + 1).map_or(Place::Query, |&next| Place::Example(next));
+            shareable.push(writer.shareable(own, next)?);
+        }
         let value =
             |answer: &str| task.value_of(answer).expect("answers were found among labels");
         Ok(Self {
             leave_one_out,
             query,
+            packing,
             shareable,
+            shown: writer.arrangement.shots().len(),
             label_tokens,
             label_values: task.labels.iter().map(|label| label.value).collect(),
             targets: task.examples.iter().map(|example| value(&example.y)).collect(),
@@ -189,6 +248,20 @@ impl Prompts {
     /// with the query's: those of examples that both show, whatever the answers of the two are.
     pub(crate) fn shareable(&self) -> &[usize] {
         &self.shareable
+    }
+
+    pub(crate) fn packing(&self) -> &[usize] {
+        &self.packing
+    }
+
+    /// How many examples the query's prompt shows.
+    ///
+    /// # Examples
+    ///
+    /// See [`Prompts`].
+    #[must_use]
+    pub fn shown(&self) -> usize {
+        self.shown
     }
 
     /// The prompt of the query.
@@ -316,7 +389,7 @@ struct Writer<'a> {
     task: &'a Task,
     tokenizer: &'a Tokenizer,
     context: usize,
-    order: Order,
+    arrangement: Arrangement,
     /// Tokens before every prompt.
     start: Vec<u32>,
     /// Every example with its answer and the separator.
@@ -339,29 +412,65 @@ impl<'a> Writer<'a> {
             task,
             tokenizer,
             context: settings.context,
-            order: settings.order,
+            arrangement: Arrangement::new(
+                (0..task.examples.len()).collect(),
+                task.examples.len(),
+                settings.residuals,
+                settings.order,
+            ),
             start: tokenizer.start(settings.bos)?,
             shown: shown.map(|(e, x)| template.shown(x, &e.y) + &task.separator).collect(),
             prefixes: inputs.iter().map(|x| template.prefix(x)).collect(),
         })
     }
 
-    /// The examples that a prompt shows, in its order; the place's own is not among them.
+    /// Shows these examples alone, whatever their order.
+    fn show(&mut self, shots: &[usize], settings: &PromptSettings) {
+        let (examples, PromptSettings { residuals, order, .. }) = (self.shown.len(), settings);
+        self.arrangement = Arrangement::new(shots.to_vec(), examples, *residuals, *order);
+    }
+
+    /// The examples in an order that takes every answer in turn.
+    fn spread(&self, seed: u64) -> Vec<usize> {
+        let answers: Vec<&str> =
+            self.task.examples.iter().map(|example| example.y.as_str()).collect();
+        spread(&answers, seed)
+    }
+
+    /// How many examples from the front of a list a context has room for, at least one.
+    fn fitting(&self, order: &[usize], limit: usize) -> Result<usize, Error> {
+        let count = |text: &str| self.tokenizer.encode(text).map(|tokens| tokens.len());
+        let mut longest = 0;
+        for prefix in &self.prefixes {
+            longest = longest.max(count(prefix)?);
+        }
+        let (mut total, mut fits) = (self.start.len() + longest, 0);
+        for &example in order {
+            total += count(&self.shown[example])?;
+            if total > limit {
+                break;
+            }
+            fits += 1;
+        }
+        Ok(fits.max(1))
+    }
+
+    /// The examples that a prompt shows, in their order.
     fn others(&self, place: Place) -> Vec<usize> {
         match place {
-            Place::Example(index) => self.order.others(index, self.shown.len()),
-            Place::Query => (0..self.shown.len()).collect(),
+            Place::Example(index) => self.arrangement.before(index),
+            Place::Query => self.arrangement.shots().to_vec(),
         }
     }
 
-    /// How many tokens a leave-one-out prompt and the next one begin with because they show the
-    /// same examples there. What only reads alike further on may do so for an answer's sake.
-    fn shareable(&self, index: usize) -> Result<usize, Error> {
-        let next = match index + 1 {
-            next if next < self.shown.len() => Place::Example(next),
-            _ => Place::Query,
-        };
-        let pairs = self.others(Place::Example(index)).into_iter().zip(self.others(next));
+    /// How many tokens an example's prompt and the next one have in common because they show the same
+    /// examples, or because the next one shows this one as well.
+    fn shareable(&self, own: usize, next: Place) -> Result<usize, Error> {
+        let (before, after) = (self.others(Place::Example(own)), self.others(next));
+        if after.split_last() == Some((&own, &before[..])) {
+            return Ok(usize::MAX);
+        }
+        let pairs = before.into_iter().zip(after);
         let same = pairs.take_while(|(own, next)| own == next);
         let text: String = same.map(|(example, _)| self.shown[example].as_str()).collect();
         Ok(self.start.len() + self.tokenizer.encode(&text)?.len())

@@ -306,6 +306,24 @@ impl<'m, R: Real> Tape<'m, R> {
         tape.with_own_firsts(task.examples())
     }
 
+    /// The model as it is at some sequences, with derivatives at their read-outs for the blocks and the
+    /// first factors of an update.
+    pub(crate) fn local_of_update(
+        model: &'m Network<R>,
+        layout: Layout,
+        labels: &Labels,
+        update: &Update<R>,
+    ) -> Result<Self, Error> {
+        let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
+        model.check_blocks(&blocks)?;
+        check_local(&blocks)?;
+        let local = Some(Local::new(1, None));
+        let mut tape = Self::start_with(model, layout, labels, &blocks, local)?;
+        tape.own_firsts = update.firsts.clone();
+        tape.firsts = update.firsts.clone();
+        Ok(tape)
+    }
+
     /// The same tape, whose adjoint keeps sequences apart.
     fn kept_apart(mut self) -> Self {
         let config = self.model.config();

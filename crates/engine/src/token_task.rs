@@ -25,6 +25,8 @@ pub struct TokenTask {
     /// The leave-one-out prompts, then the query's.
     sequences: Vec<Vec<u32>>,
     /// How many of its first tokens each but the last may share with the next.
+    /// The examples in the order in which their prompts lie side by side.
+    packing: Vec<usize>,
     shareable: Vec<usize>,
     labels: Labels,
     targets: Vec<f64>,
@@ -65,8 +67,8 @@ impl TokenTask {
         }
         let mut sequences = leave_one_out;
         sequences.push(query);
-        let shareable = vec![usize::MAX; expected];
-        Ok(Self { sequences, shareable, labels, targets })
+        let (packing, shareable) = ((0..expected).collect(), vec![usize::MAX; expected]);
+        Ok(Self { sequences, packing, shareable, labels, targets })
     }
 
     /// A task whose prompts were written and tokenised.
@@ -97,7 +99,8 @@ impl TokenTask {
             prompts.targets().to_vec(),
         )?;
         // What an example's answer changes must not change how its own prompt is computed.
-        Ok(Self { shareable: prompts.shareable().to_vec(), ..task })
+        let (packing, shareable) = (prompts.packing().to_vec(), prompts.shareable().to_vec());
+        Ok(Self { packing, shareable, ..task })
     }
 
     /// `n`: the number of examples.
@@ -200,7 +203,14 @@ impl TokenTask {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn layout(&self) -> Result<Layout, Error> {
-        Layout::shared_within(&self.sequences, &self.shareable)
+        if self.packing.is_sorted() {
+            return Layout::shared_within(&self.sequences, &self.shareable);
+        }
+        let query = self.sequences.len() - 1;
+        let order: Vec<usize> = self.packing.iter().copied().chain([query]).collect();
+        let packed: Vec<Vec<u32>> =
+            order.iter().map(|&sequence| self.sequences[sequence].clone()).collect();
+        Ok(Layout::shared_within(&packed, &self.shareable)?.renumbered(&order))
     }
 
     /// `y_i − s_i` for the predictions of the leave-one-out prompts.

@@ -42,5 +42,5 @@ pub use error::{Error, refused};
 pub use fewstep_core::{Dynamics, Horizons, Overrides, Policy};
 pub use numbers::number;
 pub use options::Options;
-pub use predictor::{Action, Predicted, Predictor, check_supported};
+pub use predictor::{Action, Predicted, Predictor};
 pub use report::Report;

@@ -5,10 +5,11 @@
 
 use crate::error::Error;
 use crate::report::{Passes, Prediction, Report, Which};
-use fewstep_core::{Adjoint, Decision, Dynamics, Field, Plan, Policy, Residuals, decide};
+use fewstep_core::{Adjoint, Decision, Dynamics, Plan, Policy, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
-    PassCount, Prepared, Steps, Tape, Task, Update, choose_blocks, descend, predict_linear,
+    PassCount, Prepared, PromptSettings, Steps, Tape, Task, Update, choose_blocks, descend,
+    predict_linear, predict_linear_local,
 };
 use std::collections::BTreeMap;
 
@@ -64,8 +65,8 @@ impl Predictor {
     ///
     /// # Errors
     ///
-    /// Those of [`Policy::check`], of [`check_supported`], of [`choose_blocks`] for candidate blocks
-    /// that the model does not have, and of [`Policy::check_budget`].
+    /// Those of [`Policy::check`], of [`choose_blocks`] for candidate blocks that the model does not
+    /// have, and of [`Policy::check_budget`].
     ///
     /// # Examples
     ///
@@ -80,9 +81,11 @@ impl Predictor {
     /// ```
     pub fn new(model: Model, policy: Policy, action: Action) -> Result<Self, Error> {
         policy.check()?;
-        check_supported(&policy)?;
         let blocks = choose_blocks(&policy.blocks, model.config())?;
         policy.check_budget(blocks.len())?;
+        let (residuals, shots) = (policy.residuals, policy.shots);
+        let prompts = PromptSettings { residuals, shots, ..*model.prompts() };
+        let model = model.with_prompts(prompts).with_adjoint(policy.adjoint);
         Ok(Self { model, policy, blocks, action, full: false, keep: false })
     }
 
@@ -251,7 +254,12 @@ impl Predictor {
     /// Those of [`Model::read`] and [`predict_linear`].
     pub fn apply_linear(&self, task: &Task, update: &Update) -> Result<Report, Error> {
         let (layout, labels) = self.query_of(task)?;
-        let found = predict_linear(self.model.network(), layout, &labels, update)?;
+        let predict = match self.policy.adjoint {
+            Adjoint::Whole => predict_linear,
+
+            Adjoint::Local => predict_linear_local,
+        };
+        let found = predict(self.model.network(), layout, &labels, update)?;
         let (icl, linear) = (found.prediction, found.prediction + found.change);
         let predictions = Before { icl, adapted: task.clamp_to_labels(linear) };
         let mut report = self.applied(task, update, &predictions, found.passes);
@@ -303,35 +311,6 @@ impl Predictor {
     }
 }
 
-/// Refuses a policy that asks the engine to look at a task in a way that it does not know.
-///
-/// # Errors
-///
-/// [`fewstep_core::Error::Policy`] for local adjoints, for prefix residuals, and for a number of
-/// shots.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep::{Policy, check_supported};
-///
-/// assert!(check_supported(&Policy::paper()).is_ok());
-/// ```
-pub fn check_supported(policy: &Policy) -> Result<(), Error> {
-    let refused = |field: Field, found: String, allowed: &str| {
-        let allowed = format!("{allowed}: models of this program are observed no other way");
-        Err(fewstep_core::Error::Policy { field, found, allowed }.into())
-    };
-    match (policy.adjoint, policy.residuals, policy.shots.most) {
-        (Adjoint::Local, ..) => refused(Field::ADJOINT, policy.adjoint.to_string(), "whole"),
-        (_, Residuals::Prefix { .. }, _) => {
-            refused(Field::RESIDUALS, policy.residuals.name().to_string(), "leave-one-out")
-        }
-        (_, _, Some(most)) => refused(Field::SHOTS, most.to_string(), "omitted"),
-        _ => Ok(()),
-    }
-}
-
 /// Predictions without an update and with one that was made before.
 struct Before {
     icl: f64,
@@ -368,7 +347,7 @@ fn finite(predictions: &[f32], steps: usize) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fewstep_core::{HorizonName, HorizonRule, Selection, Shots};
+    use fewstep_core::{Field, HorizonName, HorizonRule, Selection};
 
     #[test]
     fn policies_that_cannot_be_followed_are_refused_before_any_task() {
@@ -386,38 +365,6 @@ mod tests {
         assert_eq!(refused(Policy { horizons, ..Policy::paper() }), Some(Field::HORIZONS));
         let blocks = "values@all".to_owned();
         assert_eq!(refused(Policy { blocks, ..Policy::paper() }), Some(Field::BLOCKS));
-    }
-
-    #[test]
-    fn what_the_engine_cannot_look_at_is_refused_by_name() {
-        let model = crate::builtin().unwrap();
-        let refused = |policy: Policy| {
-            let refused = Predictor::new(model.clone(), policy, Action::Act).unwrap_err();
-            (refused.field(), refused.to_string())
-        };
-        for (policy, field, said) in [
-            (
-                Policy { adjoint: Adjoint::Local, ..Policy::paper() },
-                Field::ADJOINT,
-                "adjoint is local; it must be whole",
-            ),
-            (
-                Policy { residuals: Residuals::Prefix { orders: 2 }, ..Policy::paper() },
-                Field::RESIDUALS,
-                "residuals is prefix; it must be leave-one-out",
-            ),
-            (
-                Policy { shots: Shots { most: Some(8), seed: 0 }, ..Policy::paper() },
-                Field::SHOTS,
-                "shots is 8; it must be omitted",
-            ),
-        ] {
-            let (found, message) = refused(policy);
-            assert_eq!(found, Some(field));
-            assert!(message.starts_with(said), "{message}");
-        }
-        let shots = Shots { most: None, seed: 7 };
-        assert!(check_supported(&Policy { shots, ..Policy::paper() }).is_ok());
     }
 
     /// After many steps some linear predictions leave the range of the labels; the answer is clamped

@@ -8,11 +8,11 @@ use crate::observe::Observation;
 use crate::passes::PassCount;
 use crate::prepared::Prepared;
 use crate::steps::{Applied, Descent, Follow, Steps, average_on, filter_on, steps_on};
-use crate::tape::Tape;
+use crate::tape::{Outputs, Tape};
 use crate::task::Task;
 use crate::token_task::TokenTask;
 use crate::update::Update;
-use fewstep_core::{Decision, Filter, GradientDescent, Mixture, Plan};
+use fewstep_core::{Adjoint, Decision, Filter, GradientDescent, Mixture, Plan};
 
 /// The share of all weight that steps far out must have together to be taken.
 const NOT_WORTH: f64 = 0.01;
@@ -129,7 +129,11 @@ impl Model {
     pub fn act(&self, task: &Task, decision: &Decision) -> Result<Outcome, Error> {
         let task = self.read(task)?;
         check_size(&task, decision)?;
-        let tape = Tape::of_task(&self.network, &task, &selected_blocks(decision)?)?;
+        let blocks = selected_blocks(decision)?;
+        let tape = match self.adjoint {
+            Adjoint::Whole => Tape::of_task(&self.network, &task, &blocks)?,
+            Adjoint::Local => Tape::local(&self.network, &task, &blocks, Outputs::Predictions)?,
+        };
         carry_out(tape, &task, decision, Follow::Everything)
     }
 }

@@ -10,7 +10,8 @@ use allocations::{MOST, NOW};
 use fewstep_core::Rng;
 use fewstep_engine::{
     BlockId, BlockKind, Config, Family, FirstFactor, KernelForm, Labels, Llama, Lora, Network,
-    Order, Real, Rotary, Scaling, TokenTask, Variant, memory_plan, observe, release_buffers,
+    Order, Real, Rotary, Scaling, TokenTask, Variant, local_memory_plan, memory_plan, observe,
+    observe_local, release_buffers,
 };
 use std::sync::atomic::Ordering;
 use support::{blocks, kinds, random_parameters};
@@ -62,8 +63,38 @@ fn check<R: Real>(config: &Config, first: FirstFactor) {
         let last = last.into_iter().filter(|_| examples > 2);
         for choice in choices.into_iter().chain(low_rank).chain(last).chain([&all[..]]) {
             check_plan(&model, &task(examples, order), choice);
+            check_local_plan(&model, &task(examples, order), choice);
         }
     }
+}
+
+/// Peak bytes of observing by local adjoints beyond what was there before.
+fn local_peak<R: Real>(model: &Network<R>, task: &TokenTask, chosen: &[BlockId]) -> u64 {
+    release_buffers();
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let seen = observe_local(model, task, chosen).unwrap();
+    let most = MOST.load(Ordering::Relaxed);
+    assert_eq!(seen.predictions.len(), task.examples());
+    (most - before) as u64
+}
+
+/// As [`check_plan`] with local adjoints, where the plan may be half as much again.
+fn check_local_plan<R: Real>(model: &Network<R>, task: &TokenTask, choice: &str) {
+    let (config, layout) = (model.config(), task.layout().unwrap());
+    let mut chosen = blocks(choice, config);
+    chosen.retain(|block| block.kind() != BlockKind::Key);
+    if chosen.is_empty() {
+        return;
+    }
+    local_peak(model, task, &chosen);
+    let plan = local_memory_plan(config, &layout, &chosen, model.lora(), size_of::<R>());
+    let most = local_peak(model, task, &chosen);
+    let (examples, rows) = (task.examples(), layout.rows());
+    let what = format!(
+        "local {choice}, {examples} examples, {rows} rows: {most} bytes, planned {plan}"
+    );
+    assert!(most <= plan && plan <= most + most / 2, "{what}");
 }
 
 fn check_plan<R: Real>(model: &Network<R>, task: &TokenTask, choice: &str) {

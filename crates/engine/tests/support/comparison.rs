@@ -2,8 +2,8 @@
 
 use super::{Reference, norm};
 use fewstep_engine::{
-    BlockId, BlockKind, Config, Family, KernelForm, Layout, Network, Real, Steps, Tape, Update,
-    descend, observe,
+    BlockId, BlockKind, Config, Descent, Family, KernelForm, Layout, Network, Observation,
+    Real, Steps, Tape, TokenTask, Update, descend, observe,
 };
 use std::ops::Range;
 
@@ -54,10 +54,21 @@ pub(crate) fn observation<R: Real>(
     reference: &Reference,
     form: KernelForm,
 ) -> Vec<Deviation> {
+    let see =
+        |task: &TokenTask, blocks: &[BlockId]| observe(model, task, blocks, form).unwrap();
+    observed(model.config(), reference, see)
+}
+
+/// The same of what a function sees of the blocks that the reference holds.
+pub(crate) fn observed(
+    config: &Config,
+    reference: &Reference,
+    see: impl Fn(&TokenTask, &[BlockId]) -> Observation,
+) -> Vec<Deviation> {
     let (task, floats) = (reference.task(), &reference.floats);
-    let places = places(model.config(), reference);
+    let places = places(config, reference);
     let blocks: Vec<BlockId> = places.iter().map(|(block, _)| *block).collect();
-    let seen = observe(model, &task, &blocks, form).unwrap();
+    let seen = see(&task, &blocks);
     let query = &floats["query_prediction"];
     let mut all = vec![
         deviation("predictions", &seen.predictions, &floats["predictions"]),
@@ -135,6 +146,14 @@ fn heads(config: &Config, kind: BlockKind) -> Option<usize> {
 
 /// Steps for every set of blocks: predictions and losses after each.
 pub(crate) fn steps<R: Real>(model: &Network<R>, reference: &Reference) -> Vec<Deviation> {
+    descended(reference, |task, blocks, steps| descend(model, task, blocks, steps).unwrap())
+}
+
+/// The same for steps that a function takes.
+pub(crate) fn descended<R: Real>(
+    reference: &Reference,
+    act: impl Fn(&TokenTask, &[BlockId], &Steps) -> Descent<R>,
+) -> Vec<Deviation> {
     let task = reference.task();
     let mut all = Vec::new();
     for (name, chosen) in reference.provenance["steps"].as_object().unwrap() {
@@ -147,7 +166,7 @@ pub(crate) fn steps<R: Real>(model: &Network<R>, reference: &Reference) -> Vec<D
         let key = |part: &str| format!("steps.{name}.{part}");
         let at = |part: &str| &reference.floats[&key(part)];
         let steps = Steps::new(at("step_size")[0], at("loss").len() - 1);
-        let descent = descend(model, &task, &chosen, &steps).unwrap();
+        let descent = act(&task, &chosen, &steps);
         let predictions = descent.predictions.concat();
         all.push(deviation(key("predictions"), &predictions, at("predictions")));
         let query = &descent.query_predictions;

@@ -1,4 +1,5 @@
-//! The benchmark: how long the work takes here and in PyTorch, on the same weights and prompts.
+//! The benchmark: how long the work takes here and in PyTorch, on the same weights and prompts, and
+//! what an answer costs against a plain forward pass here and in llama.cpp.
 //!
 //! In: [`Settings`]. Out: a [`Report`] with times, ratios, rates, memory and growth. Models and
 //! tasks are random and the same each time; `bench/README.md` says what is measured.
@@ -15,6 +16,7 @@ mod measure;
 mod memory;
 mod models;
 mod own;
+mod price;
 mod report;
 mod tables;
 mod torch;
@@ -23,13 +25,16 @@ mod works;
 pub(crate) use curves::Curve;
 pub(crate) use machine::Machine;
 pub(crate) use memory::child;
+pub(crate) use price::{Asked, Price, Side, child as peak};
 pub(crate) use report::Report;
 pub(crate) use works::Work;
 
 use crate::error::Error;
 use curves::Growing;
 use measure::{Bench, Held};
-use std::path::PathBuf;
+use models::Shelf;
+use price::{Models, Priced};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// What to measure, and how.
@@ -39,6 +44,10 @@ pub(crate) struct Settings {
     pub(crate) torch: Option<PathBuf>,
     /// The rows, in this order.
     pub(crate) works: Vec<Work>,
+    /// The rows about the price of in-context learning, in this order.
+    pub(crate) prices: Vec<Price>,
+    /// Where `node-llama-cpp` is installed.
+    pub(crate) llama: PathBuf,
     /// Timed runs of each side.
     pub(crate) rounds: usize,
     /// Tiny shapes, to see that everything works.
@@ -93,6 +102,7 @@ pub(crate) fn run(
         product_rate: bench.product_rate()?,
         rows: Vec::new(),
         memory: Vec::new(),
+        prices: Vec::new(),
         curves: Vec::new(),
         skipped: Vec::new(),
         interrupted: false,
@@ -120,10 +130,8 @@ fn measure(
             held = Held::open(bench, kind)?;
         }
         let Some(held) = &held else {
-            let file = bench.shelf.smollm2_file();
-            let line = format!("{work}: {} is not there; run models/smollm2", file.display());
-            bench.note(&format!("skipped {line}"));
-            report.skipped.push(line);
+            let reason = without_file(&bench.shelf);
+            skip(bench, report, format!("{work}: {reason}"));
             continue;
         };
         if work.is_memory() {
@@ -138,13 +146,53 @@ fn measure(
         }
     }
     bench.end_pools();
-    if settings.curves {
-        drop(held.take());
+    drop(held.take());
+    price(settings, bench, report)?;
+    if settings.curves && !bench.stopped() {
         if let Some(held) = Held::open(bench, works::ModelKind::Gpt2)? {
             report.curves = bench.grow(&held)?;
         }
     }
     Ok(())
+}
+
+/// The rows about the price of in-context learning, as far as the run is not stopped.
+fn price(settings: &Settings, bench: &mut Bench<'_>, report: &mut Report) -> Result<(), Error> {
+    if settings.prices.is_empty() {
+        return Ok(());
+    }
+    let models = Models::open(&bench.shelf.smollm2_file(), settings.quick)?;
+    for &price in &settings.prices {
+        let Some(models) = &models else {
+            let reason = without_file(&bench.shelf);
+            skip(bench, report, format!("{price}: {reason}"));
+            continue;
+        };
+        match bench.price(price, models)? {
+            Priced::Row(row) => {
+                bench.note(&tables::price_line(&row));
+                report.prices.push(row);
+            }
+            Priced::Skipped(reason) => skip(bench, report, format!("{price}: {reason}")),
+            Priced::Stopped => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn without_file(shelf: &Shelf) -> String {
+    format!("{} is not there; run models/smollm2", shelf.smollm2_file().display())
+}
+
+/// Leaves a row out and says so.
+fn skip(bench: &mut Bench<'_>, report: &mut Report, line: String) {
+    bench.note(&format!("skipped {line}"));
+    report.skipped.push(line);
+}
+
+/// The file of SmolLM2 in a cache directory of this program.
+pub(crate) fn smollm2_file(cache: &Path) -> PathBuf {
+    Shelf::new(cache, cache, false).smollm2_file()
 }
 
 /// How many parts a run tells of.
@@ -154,5 +202,5 @@ fn parts(settings: &Settings) -> usize {
         threads * axis.sizes(settings.quick).len()
     });
     let curves = if settings.curves { curves.sum() } else { 0 };
-    settings.works.len() * (settings.rounds + 1) + curves
+    (settings.works.len() + settings.prices.len()) * (settings.rounds + 1) + curves
 }

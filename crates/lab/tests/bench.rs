@@ -28,6 +28,45 @@ fn a_quick_run_prints_every_row() {
     assert!(!text.contains("reached") && !text.contains("MISSED"), "{text}");
     #[cfg(target_os = "linux")]
     assert!(text.contains("peak memory, 40-token prompts"), "{text}");
+    for [row, of] in [
+        ["icl-10 ", "default / plain"],
+        ["icl-64 ", "default / plain"],
+        ["icl-further ", "default, further query / plain, further query"],
+        #[cfg(target_os = "linux")]
+        ["icl-memory ", "default / plain"],
+    ] {
+        let found = text.lines().any(|line| line.starts_with(row) && line.contains(of));
+        assert!(found, "{row}{of} in {text}");
+    }
+    assert!(text.contains("skipped: icl-llama:"), "{text}");
+}
+
+/// Rows about the price of in-context learning are asked for together, without any other.
+#[test]
+fn the_price_of_in_context_learning_is_reported_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
+    let mut program = lab();
+    program.args(["bench", "--quick", "--rounds", "2", "--work", "icl"]).arg("--out").arg(&out);
+    let output = program.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["rows"].as_array().unwrap().len(), 0);
+    let rows = report["prices"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| &row["work"]).collect();
+    assert_eq!(names[..3], ["icl-10", "icl-64", "icl-further"]);
+    for row in rows {
+        let [plain, answer] = &row["sides"].as_array().unwrap()[..] else { panic!("{row}") };
+        assert!(plain["side"].as_str().unwrap().starts_with("plain"), "{row}");
+        assert!(answer["side"].as_str().unwrap().starts_with("default"), "{row}");
+        assert_eq!((&plain["threads"], &plain["taken"]["runs"]), (&1.into(), &2.into()));
+        assert!(row["ratios"][0]["ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["ratios"][0]["reached"], Value::Null);
+    }
+    let page = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(page.contains("## The price of in-context learning"), "{page}");
+    assert!(page.contains("| icl-10 | 10 examples of 30 tokens, tree | default / plain | 1 |"));
 }
 
 #[test]
@@ -116,4 +155,10 @@ fn a_row_without_its_model_is_skipped_and_said_to_be() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("run models/smollm2"), "{}", said(&output));
     assert!(printed(&output).contains("skipped: smollm2:"), "{}", printed(&output));
+
+    let mut program = lab();
+    program.args(["bench", "--work", "icl-10", "--out"]).arg(cache.path().join("run"));
+    let output = program.env("XDG_CACHE_HOME", cache.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(printed(&output).contains("skipped: icl-10:"), "{}", printed(&output));
 }

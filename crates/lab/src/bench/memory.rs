@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Memory is much the same each time.
-const MOST_ROUNDS: usize = 3;
+pub(super) const MOST_ROUNDS: usize = 3;
 
 /// Resident memory in bytes before a work and at its peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -61,6 +61,8 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     /// Memory.
     pub(crate) memory: Vec<MemoryRow>,
+    /// The price of in-context learning.
+    pub(crate) prices: Vec<PriceRow>,
     /// How time and memory grow.
     pub(crate) curves: Vec<Curve>,
     /// What was left out, and why.
@@ -147,10 +149,73 @@ pub(crate) struct MemoryVariant {
     pub(crate) reached: Option<bool>,
 }
 
+/// A row about the price of in-context learning.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PriceRow {
+    /// Its name.
+    pub(crate) work: String,
+    /// What it is.
+    pub(crate) title: &'static str,
+    /// The tokens of the query's prompt.
+    pub(crate) tokens: usize,
+    /// What was measured.
+    pub(crate) sides: Vec<SideRow>,
+    /// What one side took against another.
+    pub(crate) ratios: Vec<RatioRow>,
+    /// The version of llama.cpp and its settings, if it was measured.
+    pub(crate) llama: Option<String>,
+    /// How far its prediction is from ours, relative to ours.
+    pub(crate) llama_apart: Option<f64>,
+}
+
+/// A side and what it took.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SideRow {
+    /// Its name.
+    pub(crate) side: &'static str,
+    /// Threads of one task.
+    pub(crate) threads: usize,
+    /// Of what it took.
+    pub(crate) unit: Unit,
+    /// Per task or query.
+    pub(crate) taken: Spread,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unit {
+    /// Time.
+    Seconds,
+    /// Peak memory above what is resident before.
+    Bytes,
+}
+
+/// What one side took against another, in the same round.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RatioRow {
+    /// The side above the line.
+    pub(crate) of: &'static str,
+    /// The side below it.
+    pub(crate) to: &'static str,
+    /// Threads of one task.
+    pub(crate) threads: usize,
+    /// Over rounds.
+    pub(crate) ratio: Spread,
+    /// Whether it must be at least or at most the target, as a sign.
+    pub(crate) sign: Option<&'static str>,
+    /// What must be reached, and whether it is.
+    pub(crate) target: Option<f64>,
+    pub(crate) reached: Option<bool>,
+}
+
 impl Report {
     /// Whether nothing was measured.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.memory.is_empty() && self.curves.is_empty()
+        self.rows.is_empty()
+            && self.memory.is_empty()
+            && self.prices.is_empty()
+            && self.curves.is_empty()
     }
 
     /// All as text for a terminal.
@@ -208,6 +273,11 @@ impl Report {
                 "Peak memory above the weights, and its share of PyTorch's",
                 super::tables::memory(self),
             ),
+            (
+                "The price of in-context learning: ratios within a round",
+                super::tables::ratios(self),
+            ),
+            ("What these ratios are made of", super::tables::sides(self)),
             ("The engine by itself", super::tables::engine(self)),
         ];
         if self.torch.is_some() {

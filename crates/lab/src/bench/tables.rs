@@ -1,6 +1,6 @@
 //! The tables of a report: text for a terminal, or a page.
 
-use super::report::{Report, Row, Spread};
+use super::report::{PriceRow, Report, Row, Spread, Unit};
 use std::fmt::Write as _;
 
 /// What stands where there is nothing to say.
@@ -86,6 +86,15 @@ pub(super) fn line(row: &Row) -> String {
     format!("{}: {}{}", row.work, seconds(row.seconds.median), variants.collect::<String>())
 }
 
+/// The same for a row about the price of in-context learning.
+pub(super) fn price_line(row: &PriceRow) -> String {
+    let ratios = row
+        .ratios
+        .iter()
+        .map(|ratio| format!("{} / {} {:.2}", ratio.of, ratio.to, ratio.ratio.median));
+    format!("{}: {}", row.work, ratios.collect::<Vec<_>>().join(", "))
+}
+
 /// Against the three ways in PyTorch.
 pub(super) fn times(report: &Report) -> Table {
     let mut table = Table::new(&["work", "fewstep", "plain", "best Hugging Face", "expert"]);
@@ -114,6 +123,60 @@ pub(super) fn memory(report: &Report) -> Table {
             }));
         }
         table.rows.push(cells);
+    }
+    table
+}
+
+/// What answers take against a plain forward pass, and what that takes against llama.cpp.
+pub(super) fn ratios(report: &Report) -> Table {
+    let mut table =
+        Table::new(&["work", "what", "ratio", "threads", "found", "quarters, rounds"]);
+    for row in &report.prices {
+        for found in &row.ratios {
+            let Spread { median, lower, upper, runs } = found.ratio;
+            table.rows.push(vec![
+                row.work.clone(),
+                row.title.to_owned(),
+                format!("{} / {}", found.of, found.to),
+                found.threads.to_string(),
+                judged(median, found.sign.unwrap_or_default(), found.target, found.reached),
+                format!("{lower:.2} – {upper:.2}, {runs}"),
+            ]);
+        }
+    }
+    table
+}
+
+/// What each side of these ratios took.
+pub(super) fn sides(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        "work",
+        "tokens of the prompt",
+        "side",
+        "threads",
+        "each (quarters, rounds)",
+        "besides",
+    ]);
+    for row in &report.prices {
+        for found in &row.sides {
+            let show = match found.unit {
+                Unit::Seconds => seconds,
+                Unit::Bytes => bytes,
+            };
+            let llama = row.llama.as_ref().filter(|_| found.side == "llama.cpp");
+            let besides = llama.map(|version| {
+                let apart = row.llama_apart.unwrap_or(f64::NAN);
+                format!("{version}; prediction {apart:.1e} apart")
+            });
+            table.rows.push(vec![
+                row.work.clone(),
+                row.tokens.to_string(),
+                found.side.to_owned(),
+                found.threads.to_string(),
+                spread(&found.taken, show),
+                word(besides),
+            ]);
+        }
     }
     table
 }

@@ -1,7 +1,7 @@
 //! Flags and their texts.
 
 use super::reproduce::arguments as reproduce;
-use crate::bench::Work;
+use crate::bench::{Asked, Side};
 use crate::pretraining::Recipe;
 use clap::{Args, Parser, Subcommand};
 use fewstep::cli::{VERSION, positive};
@@ -34,6 +34,12 @@ Works:
   further     100 further queries on one prompt
   memory-40   peak memory above the weights, prompts of 40 tokens
   memory-250  the same, prompts of 250 tokens
+  icl-10      SmolLM2, 10 examples of 30 tokens: an answer against a plain forward pass
+  icl-64      … 64 examples of 20 tokens
+  icl-further … further queries on one prompt
+  icl-llama   … a plain forward pass of 300 tokens against llama.cpp
+  icl-memory  … peak memory above the weights
+  icl         all of these
 
 Examples:
   bench/run                                   # installs PyTorch and compares with it
@@ -120,7 +126,11 @@ pub(super) struct Bench {
     pub(super) torch: Option<PathBuf>,
     /// A work to measure, by its name below; may be given more than once [default: all]
     #[arg(long, value_name = "NAME")]
-    pub(super) work: Vec<Work>,
+    pub(super) work: Vec<Asked>,
+    /// Where npm has installed node-llama-cpp; without it llama.cpp is not measured [default:
+    /// fewstep/bench-llama in the user's cache]
+    #[arg(long, value_name = "DIR")]
+    pub(super) llama: Option<PathBuf>,
     /// How many timed runs of each [default: 5, with --quick 1]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) rounds: Option<usize>,
@@ -139,6 +149,9 @@ pub(super) struct Bench {
     /// Work on one task in this process and print its memory: model, task, further
     #[arg(long, hide = true, num_args = 2..=3)]
     pub(super) child: Vec<PathBuf>,
+    /// Answer one task in this process and print its memory
+    #[arg(long, hide = true)]
+    pub(super) peak: Option<Side>,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::arguments::Bench;
 use super::{LAB, say};
-use crate::bench::{self, Curve, Event, Machine, Report, Settings, Work};
+use crate::bench::{self, Asked, Curve, Event, Machine, Price, Report, Settings, Work};
 use crate::error::{Error, refused};
 use fewstep::adapter::make_directory;
 use fewstep::cli::{Bar, End};
@@ -20,15 +20,22 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
         say(&serde_json::to_string(&peak).expect("numbers become JSON"));
         return Ok(End::Done);
     }
-    let quick = arguments.quick;
+    let (quick, cache) = (arguments.quick, cache()?);
+    if let Some(side) = arguments.peak {
+        let peak = bench::peak(side, &bench::smollm2_file(&cache), quick)?;
+        say(&serde_json::to_string(&peak).expect("numbers become JSON"));
+        return Ok(End::Done);
+    }
     let settings = Settings {
         torch: arguments.torch.clone(),
         works: works(&arguments.work),
+        prices: prices(&arguments.work),
+        llama: arguments.llama.clone().unwrap_or_else(|| cache.join("bench-llama")),
         rounds: arguments.rounds.unwrap_or(if quick { 1 } else { ROUNDS }),
         quick,
         curves: arguments.curves,
         threads: arguments.threads,
-        cache: cache()?,
+        cache,
         program: std::env::current_exe().map_err(refused(Path::new("fewstep-lab"), "find"))?,
         version,
     };
@@ -53,9 +60,16 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
 }
 
 /// The rows that are asked for, each once, as they stand in the table.
-fn works(asked: &[Work]) -> Vec<Work> {
-    let wanted = |work: &Work| asked.is_empty() || asked.contains(work);
+fn works(asked: &[Asked]) -> Vec<Work> {
+    let wanted = |&work: &Work| asked.is_empty() || asked.contains(&Asked::Work(work));
     Work::ALL.into_iter().filter(wanted).collect()
+}
+
+/// The same for the rows about the price of in-context learning.
+fn prices(asked: &[Asked]) -> Vec<Price> {
+    let all = asked.is_empty() || asked.contains(&Asked::Prices);
+    let wanted = |&price: &Price| all || asked.contains(&Asked::Price(price));
+    Price::ALL.into_iter().filter(wanted).collect()
 }
 
 /// This program's directory in the user's cache.

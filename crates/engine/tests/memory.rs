@@ -79,6 +79,9 @@ fn local_peak<R: Real>(model: &Network<R>, task: &TokenTask, chosen: &[BlockId])
     (most - before) as u64
 }
 
+/// What a plan allows for lists that do not grow with the task.
+const SMALL: u64 = 1 << 14;
+
 /// As [`check_plan`] with local adjoints, where the plan may be half as much again.
 fn check_local_plan<R: Real>(model: &Network<R>, task: &TokenTask, choice: &str) {
     let (config, layout) = (model.config(), task.layout().unwrap());
@@ -94,7 +97,7 @@ fn check_local_plan<R: Real>(model: &Network<R>, task: &TokenTask, choice: &str)
     let what = format!(
         "local {choice}, {examples} examples, {rows} rows: {most} bytes, planned {plan}"
     );
-    assert!(most <= plan && plan <= most + most / 2, "{what}");
+    assert!(most <= plan && plan <= most + most / 2 + SMALL, "{what}");
 }
 
 fn check_plan<R: Real>(model: &Network<R>, task: &TokenTask, choice: &str) {

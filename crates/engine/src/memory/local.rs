@@ -3,14 +3,16 @@
 //! Every token goes forward in buffers that serve all layers; only keys, values and the rows of the
 //! read-outs stay, layer by layer.
 
-use super::packed_factors;
-use super::{BOOKKEEPING, Rows, SMALL, Widths, direction_buffers, first_factors, needs};
+use super::{
+    BOOKKEEPING, Rows, SMALL, Widths, direction_buffers, first_factors, needs, packed_factors,
+};
 use crate::attention::GROUP;
 use crate::block_kind::BlockKind;
 use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::layout::Layout;
 use crate::lora::Lora;
+use crate::ops::FEW_ROWS;
 
 /// As [`memory_plan`](super::memory_plan), for [`observe_local`](crate::observe_local).
 ///
@@ -53,7 +55,7 @@ pub fn local_memory_plan(
         + (passing * size).max(directions).max(back * size)
         + kernels * 8.0
         + (forward.rows + 2.0 * blocks.len() as f64) * BOOKKEEPING
-        + SMALL;
+        + 2.0 * SMALL;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     let bytes = bytes.ceil() as u64;
     bytes
@@ -95,7 +97,12 @@ fn passing(config: &Config, forward: &Rows) -> f64 {
     forward.rows * (2.0 * stream + attention + slopes + 2.0 + 2.0 * key_values)
         + group
         + forward.folded(config)
-        + packed_factors(config, forward.rows)
+        + packed(forward.rows, packed_factors(config, forward.rows) / 2.0)
+}
+
+/// What a product copies of its factors, which it does not do for a few rows.
+fn packed(rows: f64, factors: f64) -> f64 {
+    if rows <= FEW_ROWS as f64 { 0.0 } else { factors }
 }
 
 /// The backward pass of one row per sequence, and the factors that it leaves.
@@ -118,6 +125,5 @@ fn adjoints(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usize) 
             largest = largest.max(rows * folded * (2.0 * inputs + outputs) + gram);
         }
     }
-    total += factors + largest;
-    total + packed_factors(config, rows)
+    total + factors + largest + packed(rows, packed_factors(config, rows))
 }

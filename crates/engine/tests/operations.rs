@@ -7,7 +7,8 @@ mod support;
 use fewstep_core::Rng;
 use fewstep_engine::{
     BlockId, Config, Family, Follow, KernelForm, Labels, Layout, Network, Order, Prepared,
-    Steps, TokenTask, Update, count_operations, descend, observe, predict_updated,
+    Steps, TokenTask, Update, count_operations, descend, descend_local, observe, observe_local,
+    predict_updated,
 };
 use support::{blocks, random_parameters};
 
@@ -293,4 +294,97 @@ fn further_queries_share_all_examples() {
     assert_eq!(more - rows, 40 * 3);
     // Each of the forty more costs less than a tenth of the first three together.
     assert!((many - few) / 40 < few / 10, "{few} for 3 queries, {many} for 43");
+}
+
+fn mlp_blocks(model: &Network) -> Vec<BlockId> {
+    blocks(&format!("mlp-up@last{}", LAYERS - LOWEST), model.config())
+}
+
+impl Tokens {
+    /// The forward pass of local adjoints: in the last layer keys and values of every token, and the rest
+    /// at the last token of each sequence.
+    fn local_forward(&self) -> u64 {
+        let square = WIDTH * WIDTH;
+        let last = 2 * square * self.shared
+            + 2 * (square + WIDTH * INNER) * self.sequences
+            + 2 * WIDTH * self.all;
+        (LAYERS - 1) * (whole_layer(self.shared) + 2 * WIDTH * self.seen)
+            + last
+            + WIDTH * LABELS * self.sequences
+    }
+
+    /// One row back per sequence: through the MLP and the four matrices of attention, and twice over
+    /// what its token sees; in the lowest layer to the inside of the MLP.
+    fn local_backward(&self) -> u64 {
+        let above = whole_layer(self.sequences) + 2 * WIDTH * self.all;
+        WIDTH * LABELS * self.sequences
+            + (LAYERS - LOWEST - 1) * above
+            + WIDTH * INNER * self.sequences
+    }
+}
+
+/// With local adjoints the backward pass and the kernels do not depend on the number of tokens, but for
+/// what the read-outs see.
+#[test]
+fn local_adjoints_take_one_row_per_prediction() {
+    let model = model();
+    for (examples, order) in [(3, Order::Original), (8, Order::Original), (8, Order::Tree)] {
+        let (task, chosen) = (task(examples, order), mlp_blocks(&model));
+        let tokens = Tokens::of(&task);
+        let found = count_operations(|| observe_local(&model, &task, &chosen).unwrap()).1;
+        let pairs = tokens.sequences * (tokens.sequences + 1) / 2;
+        let kernels = (LAYERS - LOWEST) * pairs * (WIDTH + INNER);
+        let expected = tokens.local_forward() + tokens.local_backward() + kernels;
+        assert_eq!(found, expected, "{examples} {order}");
+    }
+}
+
+/// A step in the model runs the layers from the lowest one on again, and one row back per example.
+#[test]
+fn a_local_step_runs_what_changed_and_one_row_per_example() {
+    let model = model();
+    for examples in [3, 8] {
+        let (task, chosen) = (task(examples, Order::Tree), mlp_blocks(&model));
+        let tokens = Tokens::of(&task);
+        let run = |steps| {
+            let steps = Steps { follow: Follow::Prompts, ..Steps::new(1e-3, steps) };
+            count_operations(|| descend_local(&model, &task, &chosen, &steps).unwrap()).1
+        };
+        let prompts = tokens.without_query();
+        let lower = LOWEST * (whole_layer(prompts.shared) + 2 * WIDTH * prompts.seen);
+        let gradients = (LAYERS - LOWEST) * WIDTH * INNER * prompts.sequences;
+        let step = prompts.local_forward() - lower + prompts.local_backward() + gradients;
+        assert_eq!(run(4) - run(3), step, "{examples}");
+    }
+}
+
+/// A further query behind the examples' keys and values costs its own tokens forward and one row back.
+#[test]
+fn a_further_query_costs_its_own_tokens_and_one_row() {
+    let model = model();
+    let (task, chosen) = (task(8, Order::Tree), mlp_blocks(&model));
+    let prepared = Prepared::local(&model, &task, &chosen).unwrap();
+    let query = task.sequences().last().unwrap();
+    let before = (query.len() - (LENGTH - 1)) as u64;
+    let run = |count: u32| {
+        let further = |token: u32| [&query[..query.len() - 3], &[token, 34, 35]].concat();
+        let queries: Vec<Vec<u32>> = (0..count).map(|token| further(40 + token)).collect();
+        count_operations(|| prepared.further(&queries).unwrap()).1
+    };
+    let (own, all) = (LENGTH as u64 - 1, query.len() as u64);
+    let tokens = Tokens {
+        sequences: 1,
+        all,
+        squares: 0,
+        shared: own,
+        seen: own * all,
+        prompts: 0,
+        prompts_seen: 0,
+        prompts_all: 0,
+    };
+    let sequences = task.sequences().len() as u64;
+    let couplings = (LAYERS - LOWEST) * (sequences + 1) * (WIDTH + INNER);
+    let each = tokens.local_forward() + tokens.local_backward() + couplings;
+    assert_eq!((run(1), run(5)), (each, 5 * each));
+    assert_eq!(before + own, all);
 }

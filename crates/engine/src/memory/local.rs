@@ -109,7 +109,7 @@ fn packed(rows: f64, factors: f64) -> f64 {
 fn adjoints(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
     let Widths { stream, attention, key_values, slopes } = Widths::of(config);
     let rows = forward.sequences;
-    let mut total = rows * (4.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
+    let total = rows * (4.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)
         + config.heads as f64 * forward.longest;
     let (mut largest, mut factors) = (0.0_f64, 0.0);
     for layer in lowest..config.layers {

@@ -9,8 +9,8 @@
 use super::record::{SeenBlock, single};
 use crate::error::Error;
 use fewstep::{Dynamics, Policy};
-use fewstep_core::{Decision, Filter, Plan, Selection, decide};
-use fewstep_engine::{Model, Observation, Prepared, Task, choose_blocks};
+use fewstep_core::{Adjoint, Decision, Filter, Plan, Residuals, Selection, decide};
+use fewstep_engine::{Model, Observation, Prepared, PromptSettings, Task, choose_blocks};
 use serde::{Deserialize, Serialize};
 
 /// What tables and results call the default policy.
@@ -95,7 +95,33 @@ pub(crate) fn compared() -> Vec<Policy> {
         ("the paper's, in the model", paper),
         ("the paper's blocks by the default rules", elsewhere),
     ];
-    named.map(|(name, policy)| Policy { name: name.to_owned(), ..policy }).to_vec()
+    let own = named[0].1.clone();
+    let others =
+        observed().into_iter().filter(|(_, policy)| !policy.differences(&own).is_empty());
+    let named = named.into_iter().chain(others);
+    named.map(|(name, policy)| Policy { name: name.to_owned(), ..policy }).collect()
+}
+
+/// The default rules on what is observed in other ways; that of the default policy is among them.
+pub(crate) fn observed() -> [(&'static str, Policy); 4] {
+    let whole = Policy { adjoint: Adjoint::Whole, ..Policy::default() };
+    let local = Policy { adjoint: Adjoint::Local, ..Policy::default() };
+    let all = Policy { blocks: "mlp-up@all".to_owned(), ..local.clone() };
+    let prefix = Policy { residuals: Residuals::Prefix { orders: 2 }, ..local.clone() };
+    [
+        ("whole adjoints", whole),
+        ("local adjoints", local),
+        ("local adjoints of all layers", all),
+        ("local adjoints, prefix residuals", prefix),
+    ]
+}
+
+/// Whether one observation serves both policies.
+fn alike(one: &Policy, other: &Policy) -> bool {
+    let of = |policy: &Policy| {
+        (policy.blocks.clone(), policy.adjoint, policy.residuals, policy.shots)
+    };
+    of(one) == of(other)
 }
 
 /// Follows these policies; if it is not `real`, those alone that the linearised model answers by, and
@@ -110,8 +136,12 @@ pub(crate) fn follow(
     // One decision and one update serve all queries.
     debug_assert!(further.is_empty() || policies.iter().all(|p| !p.looks_at_query()));
     let mut outcomes = Vec::with_capacity(policies.len());
-    for alike in policies.chunk_by(|a, b| a.blocks == b.blocks) {
-        let blocks = choose_blocks(&alike[0].blocks, model.config())?;
+    for alike in policies.chunk_by(alike) {
+        let Policy { blocks, adjoint, residuals, shots, .. } = &alike[0];
+        let blocks = choose_blocks(blocks, model.config())?;
+        let (residuals, shots) = (*residuals, *shots);
+        let prompts = PromptSettings { residuals, shots, ..*model.prompts() };
+        let model = model.clone().with_prompts(prompts).with_adjoint(*adjoint);
         let prepared = model.prepare(task, &blocks)?;
         let queries = Queries::of(&prepared, further)?;
         let base = prepared.observation().query_prediction;

@@ -73,10 +73,10 @@ fn section(role: &Role, cases: &ByFamily, rules: &[Rule]) -> Result<Section, Err
         if fields.is_empty() {
             continue;
         }
-        if let Some((table, figure)) = default_policy(cases, dynamics, how)? {
+        if let Some((gained, figure)) = default_policy(cases, dynamics, how)? {
             // The default policy answers by the linearised model in both: it is looked at once.
             let first = figures.is_empty();
-            tables.push(table);
+            tables.extend(gained);
             figures.push(figure);
             if first {
                 tables.extend(when::tables(cases, dynamics)?);
@@ -154,7 +154,7 @@ fn default_policy(
     cases: &ByFamily,
     dynamics: Dynamics,
     how: &str,
-) -> Result<Option<(Table, Figure)>, Error> {
+) -> Result<Option<(Vec<Table>, Figure)>, Error> {
     let mixed: Vec<Case> = cases
         .iter()
         .filter(|(family, _)| matches!(family, Family::ShiftClean | Family::ShiftNoisy))
@@ -173,7 +173,11 @@ fn default_policy(
         Dynamics::Linear => "rules-gains-linear",
     };
     let drawn = !fields.is_empty();
-    Ok(drawn.then(|| (gains::table(&fields, how), gains::figure(&fields, name, how))))
+    let tables = || {
+        let observed = gains::observed_table(&fields, how);
+        std::iter::once(gains::table(&fields, how)).chain(observed).collect()
+    };
+    Ok(drawn.then(|| (tables(), gains::figure(&fields, name, how))))
 }
 
 /// A rule or a whole policy by its name, judged on every family.

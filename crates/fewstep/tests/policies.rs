@@ -38,7 +38,10 @@ fn overrides() -> Vec<(&'static str, Overrides)> {
         ("--horizon gibbs", Overrides { horizon: Some(HorizonName::Gibbs), ..none() }),
         ("--horizon 5", Overrides { horizon: Some(HorizonName::Fixed(5)), ..none() }),
         ("--horizons 0..7", Overrides { horizons: Some("0..7".parse().unwrap()), ..none() }),
-        ("--blocks key@last2", Overrides { blocks: Some("key@last2".to_owned()), ..none() }),
+        (
+            "--blocks output@last2",
+            Overrides { blocks: Some("output@last2".to_owned()), ..none() },
+        ),
         (
             "--select random --budget 2 --seed 7",
             Overrides {
@@ -50,49 +53,23 @@ fn overrides() -> Vec<(&'static str, Overrides)> {
         ),
         ("--dynamics steps", Overrides { dynamics: Some(Dynamics::Steps), ..none() }),
         ("--coverage 0.5", Overrides { coverage: Some(0.5), ..none() }),
-    ]
-}
-
-/// Flags that ask for ways of looking at a task that models of this program do not know, what they
-/// say in the library, and the field that they change.
-fn refused_overrides() -> Vec<(&'static str, Overrides, &'static str)> {
-    let prefix = Some(ResidualsName::Prefix);
-    let none = Overrides::default;
-    vec![
-        ("--adjoint local", Overrides { adjoint: Some(Adjoint::Local), ..none() }, "adjoint"),
-        ("--residuals prefix", Overrides { residuals: prefix, ..none() }, "residuals"),
+        other_adjoint(),
+        ("--residuals prefix", Overrides { residuals: Some(ResidualsName::Prefix), ..none() }),
         (
             "--residuals prefix --orders 3",
-            Overrides { residuals: prefix, orders: Some(3), ..none() },
-            "residuals",
+            Overrides { residuals: Some(ResidualsName::Prefix), orders: Some(3), ..none() },
         ),
-        ("--shots 3 --seed 7", Overrides { shots: Some(3), seed: Some(7), ..none() }, "shots"),
+        ("--shots 3 --seed 7", Overrides { shots: Some(3), seed: Some(7), ..none() }),
     ]
 }
 
-/// Nothing that cannot be followed is passed over: the command line refuses the flag by its name, as
-/// the library refuses the policy, and the policy is printed and read back whole.
-#[test]
-fn what_cannot_be_looked_at_is_refused_and_not_ignored() {
-    for (flags, overrides, field) in refused_overrides() {
-        let policy = overrides.of(&Policy::paper()).unwrap();
-        assert_eq!(policy.differences(&Policy::paper()), [field], "{flags}");
-        assert_eq!(Policy::from_json(&policy.to_json()), Ok(policy.clone()));
-        let model = fewstep::builtin().unwrap();
-        let refused = Predictor::new(model, policy.clone(), Action::Act).unwrap_err();
-        assert_eq!(refused.field().map(|field| field.name()), Some(field), "{flags}");
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), policy.to_json()).unwrap();
-        let pasted = format!("--policy {}", file.path().display());
-        for asked in [format!("--policy paper {flags}"), pasted] {
-            let mut words = vec!["decide", TASKS];
-            words.extend(asked.split_whitespace());
-            let output = run(&words);
-            assert_eq!(output.status.code(), Some(2), "{asked}");
-            let expected = format!("--{field} is ");
-            assert!(said(&output).contains(&expected), "{}", said(&output));
-        }
-    }
+/// The adjoint that is not the default policy's.
+fn other_adjoint() -> (&'static str, Overrides) {
+    let (flags, adjoint) = match Policy::default().adjoint {
+        Adjoint::Whole => ("--adjoint local", Adjoint::Local),
+        Adjoint::Local => ("--adjoint whole", Adjoint::Whole),
+    };
+    (flags, Overrides { adjoint: Some(adjoint), ..Overrides::default() })
 }
 
 /// The command line and the library have the same policy and print the same reports.
@@ -197,4 +174,32 @@ fn policies_are_plain_values() {
         assert_eq!(*predictor.policy(), policy);
         assert_eq!(Policy::from_json(&policy.to_json()), Ok(policy));
     }
+}
+
+/// Every way of looking at a task gives an answer of its own, and what has no local form is refused by
+/// the flags that ask for it.
+#[test]
+fn ways_of_looking_at_a_task_change_the_answer() {
+    let mut seen = Vec::new();
+    let ways = [
+        "--adjoint whole",
+        "--adjoint local",
+        "--residuals prefix",
+        "--residuals prefix --orders 1",
+    ];
+    for flags in ways.into_iter().chain(["--shots 4", "--shots 4 --seed 1"]) {
+        let reports = records(&lines("predict", flags).join("\n"));
+        let adapted: Vec<Value> =
+            reports.iter().map(|report| report["prediction"]["adapted"].clone()).collect();
+        assert!(!seen.contains(&adapted), "{flags}");
+        seen.push(adapted);
+    }
+    let refused =
+        run(&["predict", TASKS, "--adjoint", "local", "--blocks", "mlp-up,key@last2"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = printed(&refused) + &support::said(&refused);
+    assert!(said.contains("key.4.0") && said.contains("whole adjoints"), "{said}");
+    let refused = run(&["predict", TASKS, "--shots", "99"]);
+    let said = printed(&refused) + &support::said(&refused);
+    assert!(said.contains("99 shots were asked for") && said.contains("from 1"), "{said}");
 }

@@ -15,7 +15,7 @@ use fewstep_core::{self as core};
 use fewstep_theory::pac_bayes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use std::sync::Arc;
 
 /// Decides when, how far and in which blocks to adapt.
@@ -24,14 +24,16 @@ use std::sync::Arc;
 /// residuals and may have many blocks. `coupling` and `query_variance` describe the query and are
 /// given together or not at all; without them nothing is said about the query, and rules that look
 /// at it are refused. `policy` is a `Policy`, "default", "paper", a dictionary with the fields of its
-/// JSON, or that JSON; the other keywords each change only what they name of it. Candidate blocks
-/// and dynamics are not looked at: they are for whoever observes and acts.
+/// JSON, or that JSON; the other keywords each change only what they name of it, and `residuals` does
+/// where it is a name and not numbers. Candidate blocks,
+/// dynamics, adjoint, residuals and shots are not looked at: they are for whoever observes and acts.
 #[pyfunction]
 #[pyo3(
     signature = (kernel, residuals=None, coupling=None, query_variance=None, **policy),
     text_signature = "(kernel, residuals=None, coupling=None, query_variance=None, *, \
                       policy='default', blocks=None, select=None, budget=None, horizon=None, \
-                      horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None)"
+                      horizons=None, step_scale=None, dynamics=None, coverage=None, \
+                      adjoint=None, orders=None, shots=None, seed=None)"
 )]
 fn decide(
     kernel: &Bound<'_, PyAny>,
@@ -41,7 +43,14 @@ fn decide(
     policy: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Decision> {
     let py = kernel.py();
-    let policy = Asked::of("decide", policy)?.policy().or_raise(py)?;
+    let mut asked = Asked::of("decide", policy)?;
+    // A text is the policy's rule, and no numbers.
+    let rule = residuals.filter(|given| given.is_instance_of::<PyString>());
+    let residuals = if rule.is_some() { None } else { residuals };
+    if let Some(rule) = rule {
+        asked.set("residuals", rule)?;
+    }
+    let policy = asked.policy().or_raise(py)?;
     let made = |geometry: &core::Geometry| -> PyResult<Decision> {
         let decision = py.detach(|| core::decide(geometry, &policy)).or_raise(py)?;
         Ok(Decision { decision, residuals: geometry.residuals().to_vec() })

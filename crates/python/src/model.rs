@@ -72,6 +72,7 @@ impl Open {
             None => None,
         };
         let policy = asked.policy().or_raise(py)?;
+        fewstep::check_supported(&policy).or_raise(py)?;
         let Some(names) = named else {
             return choose_blocks(&policy.blocks, self.model.config()).or_raise(py);
         };
@@ -293,7 +294,7 @@ impl Model {
     /// The keywords are those of `predict` that choose a policy and change it.
     #[pyo3(
         signature = (choice = None, **policy),
-        text_signature = "($self, choice=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None)"
+        text_signature = "($self, choice=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None)"
     )]
     fn blocks(
         &self,
@@ -312,7 +313,7 @@ impl Model {
     /// and change it; `fewstep.decide` with the same ones decides as `decide` here.
     #[pyo3(
         signature = (task, blocks = None, **policy),
-        text_signature = "($self, task, blocks=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None)"
+        text_signature = "($self, task, blocks=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None)"
     )]
     fn observe(
         &self,
@@ -335,7 +336,7 @@ impl Model {
     /// The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn decide<'py>(
         slf: &Bound<'py, Self>,
@@ -353,12 +354,12 @@ impl Model {
     /// many it becomes a `Failure` in its place. The keywords are the flags of the command line:
     /// `policy` is a `Policy`, "default", "paper", a dictionary with the fields of its JSON, or that
     /// JSON, and `blocks`, `select`, `budget`, `horizon`, `horizons`, `step_scale`, `dynamics`,
-    /// `coverage` and `seed` each change only what they name of it. `full` adds the matrices;
-    /// `progress` shows a line on a terminal (`"always"`: anywhere); `threads` is the number of tasks
+    /// `coverage`, `adjoint`, `residuals`, `orders`, `shots` and `seed` each change only what they
+    /// name of it. `full` adds the matrices; `progress` shows a line on a terminal (`"always"`: anywhere); `threads` is the number of tasks
     /// at the same time, one per processor unless given.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict<'py>(
         slf: &Bound<'py, Self>,
@@ -376,7 +377,7 @@ impl Model {
     /// come from a source without end. The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict_iter<'py>(
         &self,
@@ -403,6 +404,7 @@ impl Model {
     ) -> PyResult<Outcome> {
         let open = self.open(py)?;
         let task = crate::task::task(task)?;
+        fewstep::check_supported(&decision.get().decision.policy).or_raise(py)?;
         let (model, chosen) = (Arc::clone(&open.model), decision.get().decision.clone());
         let work = move || Ok(model.act(&task, &chosen)?);
         let outcome = open.pool.run(py, threads(py, None)?, work)?;

@@ -5,8 +5,8 @@
 use crate::arrays::type_name;
 use crate::errors::{OrRaise, named, of_field};
 use fewstep_core::{
-    self as core, HorizonName, HorizonRule, Horizons, MOST_HORIZONS, Overrides, Selection,
-    SelectionName,
+    self as core, HorizonName, HorizonRule, Horizons, MOST_HORIZONS, Overrides, Residuals,
+    Selection, SelectionName, Shots,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 use std::str::FromStr;
 
 /// The fields of a policy, as they stand in its JSON.
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 11] = [
     "name",
     "blocks",
     "selection",
@@ -24,10 +24,13 @@ const FIELDS: [&str; 8] = [
     "step_scale",
     "dynamics",
     "coverage",
+    "adjoint",
+    "residuals",
+    "shots",
 ];
 
 /// The keywords that choose a policy and change it.
-pub(crate) const KEYWORDS: [&str; 10] = [
+pub(crate) const KEYWORDS: [&str; 14] = [
     "policy",
     "blocks",
     "select",
@@ -37,6 +40,10 @@ pub(crate) const KEYWORDS: [&str; 10] = [
     "step_scale",
     "dynamics",
     "coverage",
+    "adjoint",
+    "residuals",
+    "orders",
+    "shots",
     "seed",
 ];
 
@@ -57,6 +64,12 @@ pub(crate) const KEYWORDS: [&str; 10] = [
 /// dynamics: how the update is carried out: "linear" by the linearised model, "steps" in the
 ///     model.
 /// coverage: how often the interval for the query's answer is meant to hold it.
+/// adjoint: which part of a prediction's derivative is taken: "whole", the sum over all tokens, or
+///     "local", the term of the token where the prediction is read.
+/// residuals: what an example is predicted behind: "leave-one-out", all other examples, or
+///     "prefix", those before it, or a dictionary such as {"rule": "prefix", "orders": 2}.
+/// shots: how many examples a prompt shows at most, or a dictionary such as {"most": 8, "seed": 0};
+///     as many as fit unless given. All examples are learnt from.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
 pub(crate) struct Policy(pub(crate) core::Policy);
@@ -67,7 +80,8 @@ impl Policy {
     #[pyo3(
         signature = (**fields),
         text_signature = "(*, name=None, blocks=None, selection=None, horizon=None, \
-                          horizons=None, step_scale=None, dynamics=None, coverage=None)"
+                          horizons=None, step_scale=None, dynamics=None, coverage=None, \
+                          adjoint=None, residuals=None, shots=None)"
     )]
     fn new(py: Python<'_>, fields: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut policy = core::Policy::default();
@@ -124,7 +138,7 @@ impl Policy {
         signature = (**overrides),
         text_signature = "($self, *, blocks=None, select=None, budget=None, horizon=None, \
                           horizons=None, step_scale=None, dynamics=None, coverage=None, \
-                          seed=None)"
+                          adjoint=None, residuals=None, orders=None, shots=None, seed=None)"
     )]
     fn with_overrides(
         &self,
@@ -214,6 +228,24 @@ impl Policy {
         self.0.coverage
     }
 
+    /// Which part of a prediction's derivative is taken: "local" or "whole".
+    #[getter]
+    fn adjoint(&self) -> String {
+        self.0.adjoint.to_string()
+    }
+
+    /// What an example is predicted behind: the rule and its parameters.
+    #[getter]
+    fn residuals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.get_item("residuals")
+    }
+
+    /// How many examples a prompt shows at most, and the seed of their draw.
+    #[getter]
+    fn shots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.get_item("shots")
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let fields = self.to_dict(py)?;
         crate::record::repr("Policy", fields.cast::<PyDict>()?)
@@ -274,6 +306,10 @@ impl Asked {
             "step_scale" => overrides.step_scale = Some(number(value, name)?),
             "dynamics" => overrides.dynamics = Some(parsed(value, name)?),
             "coverage" => overrides.coverage = Some(number(value, name)?),
+            "adjoint" => overrides.adjoint = Some(parsed(value, name)?),
+            "residuals" => overrides.residuals = Some(parsed(value, name)?),
+            "orders" => overrides.orders = Some(value.extract()?),
+            "shots" => overrides.shots = Some(value.extract()?),
             _ => overrides.seed = Some(value.extract()?),
         }
         Ok(())
@@ -353,6 +389,19 @@ fn replace(policy: &mut core::Policy, name: &str, value: &Bound<'_, PyAny>) -> P
         "horizons" => policy.horizons = horizons(value)?.get().to_vec(),
         "step_scale" => policy.step_scale = number(value, name)?,
         "dynamics" => policy.dynamics = parsed(value, name)?,
+        "adjoint" => policy.adjoint = parsed(value, name)?,
+        "residuals" => {
+            policy.residuals = match value.cast::<PyMapping>() {
+                Ok(rule) => alone(rule)?.residuals,
+                Err(_) => Residuals::of_name(parsed(value, name)?),
+            }
+        }
+        "shots" => {
+            policy.shots = match value.cast::<PyMapping>() {
+                Ok(shots) => alone(shots)?.shots,
+                Err(_) => Shots { most: Some(value.extract()?), seed: 0 },
+            }
+        }
         _ => policy.coverage = number(value, name)?,
     }
     Ok(())

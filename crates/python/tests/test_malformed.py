@@ -399,7 +399,8 @@ def asked_of(model: fewstep.Model) -> list:
     decision = fewstep.decide(model.observe(task).geometry, horizon=2)
     update = model.act(task, decision).update
     options = {"blocks": "value@last1", "horizon": 1, "horizons": [0, 1], "budget": 1, "seed": 1}
-    options |= {"policy": "paper", "coverage": 0.5, "dynamics": "steps"}
+    options |= {"policy": "paper", "coverage": 0.5, "dynamics": "steps", "adjoint": "whole"}
+    options |= {"residuals": "leave-one-out"}
     options |= {"select": "trace-top", "step_scale": 0.1, "full": True, "threads": 1}
     options |= {"lora_rank": 1, "lora_first": "inputs", "progress": False, "bos": "never"}
     return [

@@ -41,6 +41,10 @@ def tasks():
         (["--horizons", "0..5"], {"horizons": range(6)}),
         (["--horizons", "0..5"], {"horizons": "0..5"}),
         (["--step-scale", "0.25"], {"step_scale": 0.25}),
+        (
+            ["--adjoint", "whole", "--residuals", "leave-one-out"],
+            {"adjoint": "whole", "residuals": "leave-one-out"},
+        ),
         (["--select", "query-aware", "--budget", "3"], {"select": "query-aware", "budget": 3}),
         (
             ["--select", "random", "--budget", "2", "--seed", "5"],
@@ -212,6 +216,10 @@ def test_what_is_asked_for_must_make_sense(model, tasks):
         ({"step_scale": 1.0}, errors.Policy, "step_scale"),
         ({"step_scale": float("nan")}, errors.Policy, "step_scale"),
         ({"dynamics": "fast"}, errors.UnknownName, "steps or linear"),
+        ({"adjoint": "none"}, errors.UnknownName, "local or whole"),
+        ({"residuals": "suffix"}, errors.UnknownName, "leave-one-out or prefix"),
+        ({"orders": 3}, errors.Policy, "take no orders"),
+        ({"shots": 0}, errors.Policy, "from 1"),
         ({"lora_rank": 2}, errors.NoLowRankBlocks, "lora_rank"),
         ({"blocks": "lora-value@last1", "lora_rank": 10**6}, errors.LoraRank, "1000000"),
         ({"lora_first": "last"}, errors.UnknownFirstFactor, "last"),

@@ -17,7 +17,7 @@ REPLACED = {"Matrix", "IntoMatrix", "Factors", "Observation", "QueryCoupling"}
 REPLACED |= {"Stopping", "EvidenceSettings", "DepthSettings"}
 # What is a keyword, a text or a dictionary.
 REPLACED |= {"Field", "HorizonName", "HorizonRule", "Horizons", "Overrides", "Selection"}
-REPLACED |= {"SelectionName"}
+REPLACED |= {"SelectionName", "Adjoint", "Residuals", "ResidualsName", "Shots"}
 ARGUMENTS = {("Block", "with_query"), ("Block", "with_parameters"), ("Block", "query")}
 ARGUMENTS |= {("Block", "in_layer"), ("Block", "with_id")}
 # No policy is here that was not checked.
@@ -100,10 +100,11 @@ def test_a_policy_has_the_fields_of_rust():
 
 def test_every_door_takes_the_overrides_of_rust():
     known = set(rust.fields(rust.read("crates/core/src/policy/overrides.rs"), "Overrides"))
-    assert len(known) == 9
+    assert len(known) == 13
     keywords = lambda function: set(inspect.signature(function).parameters)
     assert keywords(fewstep.Policy.with_overrides) - {"self"} == known
-    asked = keywords(fewstep.decide) - {"kernel", "residuals", "coupling", "query_variance"}
+    asked = keywords(fewstep.decide) - {"kernel", "coupling", "query_variance"}
+    # There residuals are numbers, and the policy's rule is a name in their place.
     assert asked == known | {"policy"}
     model = fewstep.Model
     for function in (model.predict, model.decide, model.predict_iter, model.observe):
@@ -126,6 +127,13 @@ def test_the_names_of_rules_are_those_of_rust():
         assert fewstep.decide(geometry, select=name, budget=budget).which.rule == name
     for name in dynamics:
         assert fewstep.Policy(dynamics=name).dynamics == name
+    text = rust.read("crates/core/src/policy/observation.rs")
+    names = re.findall(r'Self::\w+(?: { .. })? => "([a-z-]+)"', text)
+    assert names == ["local", "whole", "leave-one-out", "prefix"]
+    for name in names[:2]:
+        assert fewstep.Policy(adjoint=name).adjoint == name
+    for name in names[2:]:
+        assert fewstep.Policy(residuals=name).residuals["rule"] == name
 
 
 def test_a_decision_has_the_fields_of_rust():
@@ -220,6 +228,8 @@ def test_flags_mean_the_same_here():
         "step_scale": 0.1,
         "dynamics": "steps",
         "coverage": 0.5,
+        "adjoint": "whole",
+        "residuals": "leave-one-out",
         "policy": "paper",
         "seed": 1,
         "full": True,

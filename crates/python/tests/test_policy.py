@@ -28,6 +28,9 @@ DEFAULT = {
     "step_scale": 0.6,
     "dynamics": "linear",
     "coverage": 0.8,
+    "adjoint": Policy.default().adjoint,
+    "residuals": {"rule": "leave-one-out"},
+    "shots": {"most": None, "seed": 0},
 }
 PAPER = {
     "name": "paper",
@@ -38,6 +41,9 @@ PAPER = {
     "step_scale": 0.1,
     "dynamics": "steps",
     "coverage": 0.8,
+    "adjoint": "whole",
+    "residuals": {"rule": "leave-one-out"},
+    "shots": {"most": None, "seed": 0},
 }
 
 #: Every override alone or with what it needs, and the field of the policy that it changes.
@@ -45,13 +51,23 @@ OVERRIDES = [
     ("blocks", {"blocks": "value@last2"}),
     ("selection", {"select": "all"}),
     ("selection", {"select": "trace-top", "budget": 2}),
-    ("selection", {"select": "random", "budget": 1, "seed": 3}),
+    ("selection", {"select": "random", "budget": 1}),
     ("horizon", {"horizon": "evidence-fixed"}),
     ("horizon", {"horizon": 5}),
     ("horizons", {"horizons": [0, 1, 3]}),
     ("step_scale", {"step_scale": 0.3}),
     ("dynamics", {"dynamics": "steps"}),
     ("coverage", {"coverage": 0.5}),
+    ("shots", {"seed": 3}),
+]
+
+#: Those that say how a task is looked at; models of the tool itself refuse them by name.
+REFUSED = [
+    ("adjoint", {"adjoint": "local"}),
+    ("residuals", {"residuals": "prefix"}),
+    ("residuals", {"residuals": "prefix", "orders": 3}),
+    ("shots", {"shots": 3}),
+    ("shots", {"shots": 3, "seed": 2}),
 ]
 
 
@@ -99,6 +115,11 @@ def test_a_policy_is_the_default_one_with_fields_replaced():
     assert Policy(horizon=8).horizon == Policy(horizon="8").horizon == changed["horizon"]
     assert Policy(horizons=range(3)).horizons == Policy(horizons="0..2").horizons == [0, 1, 2]
     assert Policy(horizons=np.array([0, 4])).horizons == [0, 4]
+    assert Policy(residuals="prefix").residuals == {"rule": "prefix", "orders": 2}
+    assert Policy(residuals={"rule": "prefix", "orders": 5}).residuals["orders"] == 5
+    assert Policy(shots=8).shots == Policy(shots={"most": 8}).shots == {"most": 8, "seed": 0}
+    assert Policy(shots={"most": None, "seed": 3}).shots == {"most": None, "seed": 3}
+    assert [Policy(adjoint=part).adjoint for part in ("local", "whole")] == ["local", "whole"]
     # Names tell the truth, and nothing said changes nothing.
     assert Policy(**{**PAPER, "name": "mine"}) == Policy.paper()
     assert Policy(name="paper") == Policy(**dict.fromkeys(DEFAULT)) == Policy()
@@ -109,6 +130,7 @@ def test_differences_are_named():
     assert Policy(coverage=0.5, step_scale=0.3).differences() == ["step_scale", "coverage"]
     assert Policy(coverage=0.5).differences(Policy(coverage=0.5, name="other")) == []
     every = ["blocks", "selection", "horizon", "horizons", "step_scale", "dynamics"]
+    every += ["adjoint"] if DEFAULT["adjoint"] == "local" else []
     assert Policy().differences("paper") == Policy.paper().differences(DEFAULT) == every
 
 
@@ -133,12 +155,13 @@ def test_a_policy_cannot_be_changed():
     assert policy == Policy.default()
 
 
-@pytest.mark.parametrize("field, overrides", OVERRIDES)
+@pytest.mark.parametrize("field, overrides", OVERRIDES + REFUSED)
 @pytest.mark.parametrize("name", ["default", "paper"])
 def test_an_override_changes_only_what_it_names(name, field, overrides):
     policy = Policy.named(name)
     changed = policy.with_overrides(**overrides)
     same = name == "paper" and overrides in ({"select": "all"}, {"dynamics": "steps"})
+    same = same or overrides == {"adjoint": policy.adjoint}
     assert changed.differences(policy) == ([] if same else [field])
     assert (changed.name == name) == same
     # A later one starts from there.
@@ -154,10 +177,12 @@ def doors(model, task, **asked) -> dict:
     seen = model.observe(task, **asked)
     kernel = seen.geometry.total()
     (first,) = model.predict_iter([task], **asked)
+    # Beside a kernel, residuals are numbers.
+    beside = {name: value for name, value in asked.items() if name != "residuals"}
     return {
         "decide(geometry)": fewstep.decide(seen.geometry, **asked).policy,
         "decide(kernel)": fewstep.decide(
-            kernel.kernel, seen.residuals, kernel.coupling, kernel.query_variance, **asked
+            kernel.kernel, seen.residuals, kernel.coupling, kernel.query_variance, **beside
         ).policy,
         "Model.decide": model.decide(task, **asked).policy,
         "Model.predict": model.predict(task, **asked).policy,
@@ -193,9 +218,29 @@ def test_every_door_takes_every_override(model, task, field, overrides):
         assert policy == Policy().with_overrides(**overrides), door
 
 
+@pytest.mark.parametrize("field, overrides", REFUSED)
+def test_what_cannot_be_looked_at_is_refused_and_not_ignored(model, task, field, overrides):
+    paper = Policy.paper()
+    changed = paper.with_overrides(**overrides)
+    # Of kernels it does not matter how they were observed.
+    geometry = model.observe(task, policy=paper).geometry
+    decision = fewstep.decide(geometry, policy=paper, **overrides)
+    assert decision.policy == changed
+    for asked in ({"policy": paper, **overrides}, {"policy": changed.to_dict()}):
+        for call in (
+            lambda: model.predict(task, **asked),
+            lambda: model.decide(task, **asked),
+            lambda: model.predict_iter([task], **asked),
+            lambda: model.observe(task, **asked),
+            lambda: model.act(task, decision),
+        ):
+            assert field_of(call) == field
+
+
 def test_overrides_of_nothing_are_no_overrides(model, task):
-    nothing = dict.fromkeys(["policy", *(name for _, one in OVERRIDES for name in one)])
-    assert len(nothing) == 10
+    every = [*OVERRIDES, *REFUSED]
+    nothing = dict.fromkeys(["policy", *(name for _, one in every for name in one)])
+    assert len(nothing) == 14
     for door, policy in doors(model, task, **nothing).items():
         assert policy == Policy(), door
 
@@ -299,6 +344,13 @@ def field_of(call) -> str:
         ("budget", {"budget": 2}),
         ("steps", {"horizon": 100_001}),
         ("dynamics", {"dynamics": "fast"}),
+        ("adjoint", {"adjoint": "none"}),
+        ("residuals", {"residuals": "suffix"}),
+        ("orders", {"orders": 3}),
+        ("orders", {"residuals": "prefix", "orders": 65}),
+        ("shots", {"shots": 0}),
+        ("shots", {"policy": {"shots": {"most": 0}}}),
+        ("policy", {"policy": {"residuals": {"rule": "leave-one-out", "orders": 2}}}),
         ("policy", {"policy": "best"}),
         ("policy", {"policy": 3}),
         ("policy", {"policy": {"step_size": 0.3}}),
@@ -330,6 +382,10 @@ def test_fields_of_a_policy_are_refused_by_name():
     assert field_of(lambda: Policy(selection={"rule": "best"})) == "selection"
     assert field_of(lambda: Policy(horizon={"rule": "evidence", "gate": 1})) == "horizon"
     assert field_of(lambda: Policy(blocks=3)) == "blocks"
+    assert field_of(lambda: Policy(adjoint="none")) == "adjoint"
+    assert field_of(lambda: Policy(residuals={"rule": "prefix", "orders": 0})) == "orders"
+    assert field_of(lambda: Policy(residuals={"rule": "prefix", "seed": 0})) == "residuals"
+    assert field_of(lambda: Policy(shots=0)) == "shots"
     assert field_of(lambda: Policy.named("best")) == "policy"
     with pytest.raises(errors.Policy, match="policy is best; it must be default, paper, or a"):
         Policy.of("best")
@@ -401,7 +457,7 @@ def test_ray_starts_from_the_default_policy(task):
     ray = pytest.importorskip("fewstep.ray")
     assert ray._asked("default", {})["policy"] == DEFAULT
     asked = ray._asked("paper", {"coverage": 0.5, "seed": 3, "full": True})
-    assert Policy.of(asked["policy"]).differences("paper") == ["coverage"]
+    assert Policy.of(asked["policy"]).differences("paper") == ["coverage", "shots"]
     assert asked["options"] == {"seed": 3, "full": True}
     with pytest.raises(errors.Policy, match="step_scale is 2"):
         ray.predict([task], step_scale=2)

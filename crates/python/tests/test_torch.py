@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from .torch_models import (
     LLAMA,
     apart,
     kinds,
+    last_token_alone,
     load,
     load_double,
     plain_jacobian,
@@ -259,26 +261,120 @@ NEOX = {
 }  # fmt: skip
 
 
+def hold_plain(model, layers, seen, paths, part_of):
+    """Kernels are inner products of derivatives that plain autograd computes."""
+    for block in seen.blocks:
+        kind, layer, *head = block.split(".")
+        weight = layers[int(layer)].get_submodule(paths[kind]).weight
+        part = part_of(kind, int(head[0]) if head else None)
+        rows = plain_jacobian(model, seen, weight, part)
+        products = rows @ rows.T
+        assert apart(seen.kernels[block], products[:-1, :-1]) < 1e-8, block
+        assert apart(seen.couplings[block], products[-1, :-1]) < 1e-8, block
+        assert apart(seen.query_variances[block], products[-1, -1]) < 1e-8, block
+        assert seen.parameters[block] == rows.shape[1]
+
+
 @pytest.mark.parametrize("family", ["opt", "neox", "neox-serial"])
 def test_kernels_are_those_of_plain_derivatives(family):
     opt = family == "opt"
     model = small_opt() if opt else small_neox(parallel=family == "neox")
     layers = model.model.decoder.layers if opt else model.gpt_neox.layers
+    paths, part = (OPT, opt_part) if opt else (NEOX, neox_part)
+    # Projections that attention does not mix are those of the last token.
+    others = {paths[kind] for kind in ("mlp-up", "mlp-down")}
+    blocks = kinds("gpt2-plain") + "@all"
     for task in tasks()[:2]:
-        seen = bridge.observe(model, tokenizer("gpt2-plain"), task, kinds("gpt2-plain") + "@all")
-        assert len(seen.blocks) == 2 * (4 * HEADS + 2)
+        seen = bridge.observe(model, tokenizer("gpt2-plain"), task, blocks, adjoint="whole")
+        local = bridge.observe(model, tokenizer("gpt2-plain"), task, blocks, adjoint="local")
+        assert len(seen.blocks) == len(local.blocks) == 2 * (4 * HEADS + 2)
+        assert np.array_equal(local.predictions, seen.predictions)
         model.eval()
+        hold_plain(model, layers, seen, paths, part)
+        with last_token_alone(model, layers, [paths["output"]], others):
+            hold_plain(model, layers, local, paths, part)
+        # In the last layer nothing but the last token matters to its prediction.
         for block in seen.blocks:
-            kind, layer, *head = block.split(".")
-            weight = layers[int(layer)].get_submodule((OPT if opt else NEOX)[kind]).weight
-            part = (opt_part if opt else neox_part)(kind, int(head[0]) if head else None)
-            rows = plain_jacobian(model, seen, weight, part)
-            products = rows @ rows.T
-            assert apart(seen.kernels[block], products[:-1, :-1]) < 1e-8, block
-            assert apart(seen.couplings[block], products[-1, :-1]) < 1e-8, block
-            assert apart(seen.query_variances[block], products[-1, -1]) < 1e-8, block
-            assert seen.parameters[block] == rows.shape[1]
+            difference = apart(local.kernels[block], seen.kernels[block])
+            assert difference > 1e-3 if block.split(".")[1] == "0" else difference < 1e-12, block
         model.train()
+
+
+def test_local_adjoints_are_those_of_the_last_token_where_heads_share_values():
+    name, task = "llama-plain", tasks()[1]
+    model = load_double(name)
+    layers, heads = model.model.layers, model.config.num_key_value_heads
+    assert heads < model.config.num_attention_heads
+    width = model.config.hidden_size // model.config.num_attention_heads
+    paths = {"value": "self_attn.v_proj", "key": "self_attn.k_proj", "query": "self_attn.q_proj"}
+    paths |= {"output": "self_attn.o_proj", "mlp-up": "mlp.up_proj", "mlp-gate": "mlp.gate_proj"}
+    paths |= {"mlp-down": "mlp.down_proj"}
+
+    def part(kind, head):
+        rows = slice(None) if head is None else slice(head * width, (head + 1) * width)
+        return lambda slope: slope[:, rows] if kind == "output" else slope[rows]
+
+    blocks = ",".join(paths) + "@all"
+    others = {paths[kind] for kind in ("mlp-up", "mlp-gate", "mlp-down")}
+    # Batches of several lengths, and of one sequence each, are the same.
+    for batch_tokens in (4096, 1):
+        seen = bridge.observe(
+            model, tokenizer(name), task, blocks, adjoint="local", batch_tokens=batch_tokens
+        )
+        with last_token_alone(model, layers, ["self_attn.o_proj"], others):
+            hold_plain(model, layers, seen, paths, part)
+
+
+def test_steps_by_local_adjoints_are_those_of_plain_gradient_descent():
+    model, task = small_neox(), tasks()[0]
+    blocks = ["value.0.0", "mlp-up.0"]
+    seen = bridge.observe(model, tokenizer("gpt2-plain"), task, blocks, adjoint="local")
+    step_size = 0.1 / max(np.linalg.eigvalsh(seen.kernels[block])[-1] for block in blocks)
+    with bridge.adapted(model, bridge.Plan.steps(seen, step_size, 3)) as result:
+        found = result.prediction
+    model.eval()
+    layers, prompts = model.gpt_neox.layers, seen.prompts
+    weights = [layers[0].get_submodule(NEOX[kind]).weight for kind in ("value", "mlp-up")]
+    places = torch.arange(weights[0].numel()).reshape(weights[0].shape)
+    kept = neox_part("value", 0)(places).reshape(-1)
+    others = [NEOX["mlp-up"], NEOX["mlp-down"]]
+    for _ in range(3):
+        with last_token_alone(model, layers, [NEOX["output"]], others):
+            loss = 0.5 * sum(
+                (plain_prediction(model, tokens, prompts.labels) - target) ** 2
+                for tokens, target in zip(prompts.leave_one_out, prompts.targets)
+            )
+            slopes = torch.autograd.grad(loss, weights)
+        with torch.no_grad():
+            # Of the module of queries, keys and values only one head's values are updated.
+            mask = torch.zeros(weights[0].numel(), dtype=weights[0].dtype)
+            mask[kept] = 1.0
+            weights[0] -= step_size * slopes[0] * mask.reshape(weights[0].shape)
+            weights[1] -= step_size * slopes[1]
+    expected = float(plain_prediction(model, prompts.query, prompts.labels).detach())
+    assert abs(found - expected) < 1e-10
+    assert abs(found - seen.query_prediction) > 1e-4
+
+
+def test_what_the_bridge_cannot_look_at_is_refused_by_name():
+    name, task = "llama-plain", tasks()[0]
+    model, tokens = load(name), tokenizer(name)
+    for asked, field, words in [
+        ({"residuals": "prefix"}, "residuals", "residuals is prefix; it must be leave-one-out"),
+        ({"shots": 3}, "shots", "shots is 3; it must be as many as fit"),
+    ]:
+        with pytest.raises(errors.Policy, match=words) as raised:
+            bridge.observe(model, tokens, task, **asked)
+        assert raised.value.field == field
+    whole = bridge.find_layout(model)
+    projections = {kind: at for kind, at in whole.projections.items() if kind != "output"}
+    layout = dataclasses.replace(whole, projections=projections)
+    for kind in ("value", "key"):
+        with pytest.raises(errors.Unsupported, match="add output to the layout, choose other"):
+            bridge.observe(model, tokens, task, f"{kind}@all", layout=layout, adjoint="local")
+        assert bridge.observe(model, tokens, task, f"{kind}@all", layout=layout, adjoint="whole")
+    seen = bridge.observe(model, tokens, task, "query,mlp-up@all", layout=layout, adjoint="local")
+    assert seen.policy.adjoint == "local"
 
 
 @pytest.mark.parametrize("make", [small_opt, small_neox])

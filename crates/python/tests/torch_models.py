@@ -113,6 +113,32 @@ def plain_prediction(model, tokens, labels) -> torch.Tensor:
     return shares @ torch.tensor(labels.values, dtype=torch.float64)
 
 
+@contextlib.contextmanager
+def last_token_alone(model, layers, mixers, others):
+    """Weights matter to the last token alone: whatever else they compute is detached.
+
+    `mixers` are the modules of a layer that take what attention mixed; of `others` the outputs are
+    detached.
+    """
+
+    def alone(tensor):
+        return torch.cat([tensor[..., :-1, :].detach(), tensor[..., -1:, :]], dim=-2)
+
+    handles = []
+    for layer in layers:
+        for path in mixers:
+            before = lambda _, given: (alone(given[0]), *given[1:])
+            handles.append(layer.get_submodule(path).register_forward_pre_hook(before))
+        for path in {*mixers, *others}:
+            behind = lambda _, given, output: alone(output)
+            handles.append(layer.get_submodule(path).register_forward_hook(behind))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def plain_jacobian(model, observation, weight, part) -> np.ndarray:
     """Derivatives of all predictions for a part of a weight by plain autograd, a row for each."""
     prompts = observation.prompts

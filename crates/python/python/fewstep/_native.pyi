@@ -245,7 +245,9 @@ class Answers:
 
 # policy.rs
 
+_Adjoint = Literal["local", "whole"]
 _Dynamics = Literal["linear", "steps"]
+_Residuals = Literal["leave-one-out", "prefix"]
 _Selection = Literal[
     "all", "query-aware", "query-score", "trace-top", "trace-bottom", "random", "depth"
 ]
@@ -264,6 +266,9 @@ class Policy:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: Mapping[str, Any] | _Residuals | None = None,
+        shots: Mapping[str, Any] | int | None = None,
     ) -> Policy: ...
     @staticmethod
     def default() -> Policy: ...
@@ -286,6 +291,10 @@ class Policy:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
     ) -> Policy: ...
     @property
@@ -304,6 +313,12 @@ class Policy:
     def dynamics(self) -> str: ...
     @property
     def coverage(self) -> float: ...
+    @property
+    def adjoint(self) -> str: ...
+    @property
+    def residuals(self) -> dict[str, Any]: ...
+    @property
+    def shots(self) -> dict[str, Any]: ...
     @property
     def looks_at_query(self) -> bool: ...
     def differences(self, other: _Policy | None = None) -> list[str]: ...
@@ -325,6 +340,10 @@ def decide(
     step_scale: float | None = None,
     dynamics: _Dynamics | None = None,
     coverage: float | None = None,
+    adjoint: _Adjoint | None = None,
+    residuals: _Residuals | None = None,
+    orders: int | None = None,
+    shots: int | None = None,
     seed: int | None = None,
 ) -> Decision: ...
 @overload
@@ -343,6 +362,9 @@ def decide(
     step_scale: float | None = None,
     dynamics: _Dynamics | None = None,
     coverage: float | None = None,
+    adjoint: _Adjoint | None = None,
+    orders: int | None = None,
+    shots: int | None = None,
     seed: int | None = None,
 ) -> Decision: ...
 
@@ -829,6 +851,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
     ) -> List[str]: ...
     def observe(
@@ -844,6 +870,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
     ) -> Observation: ...
     @overload
@@ -860,6 +890,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -881,6 +915,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -903,6 +941,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -924,6 +966,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -945,6 +991,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -966,6 +1016,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -986,6 +1040,10 @@ class Model:
         step_scale: float | None = None,
         dynamics: _Dynamics | None = None,
         coverage: float | None = None,
+        adjoint: _Adjoint | None = None,
+        residuals: _Residuals | None = None,
+        orders: int | None = None,
+        shots: int | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,

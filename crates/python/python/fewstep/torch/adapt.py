@@ -14,7 +14,7 @@ from .. import errors
 from .decision import Decision, Plan, decide
 from .export import export_peft
 from .layouts import Place
-from .observe import Observation
+from .observe import Observation, local_of
 from .passes import check_finite, differentiate, predict, undisturbed
 from .prompts import Writer, read_task
 
@@ -109,7 +109,8 @@ def adapted(
     with the ``observation`` it was made for; or it is an :class:`Observation`, on which
     ``policy`` and ``overrides`` decide as in :func:`decide`. Real full-batch gradient steps on
     ``½ Σ_i (y_i − s_i)²`` over the leave-one-out prompts update the chosen blocks and nothing else,
-    whatever the policy's dynamics: the linearised model needs no other weights, it is
+    along whole or local derivatives as observed, whatever the policy's dynamics: the linearised
+    model needs no other weights, it is
     ``observation.query_prediction + decision.query.correction``. Inside the block the model holds
     the updated weights, rounded to its own precision; when the block ends, by an exception or not,
     they are what they were, bit for bit.
@@ -244,7 +245,13 @@ def _gradient(
 
     modules = list(dict.fromkeys(place.module for place in places))
     for batch in differentiate(
-        model, prompts.leave_one_out, prompts.labels, modules, objective, observation.batch_tokens
+        model,
+        prompts.leave_one_out,
+        prompts.labels,
+        modules,
+        objective,
+        observation.batch_tokens,
+        local_of(observation.policy, places),
     ):
         for path in modules:
             inputs = torch.cat([pair.inputs for pair in batch.factors[path]])

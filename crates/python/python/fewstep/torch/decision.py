@@ -104,7 +104,7 @@ def decide(observation: Observation, *, policy: Any = None, **overrides: Any) ->
     """Decides when, how far and with which blocks to adapt, as ``fewstep.decide`` does.
 
     Without ``policy`` it is that of the observation. ``overrides`` are the keywords of
-    ``fewstep.decide``; each changes only what it names.
+    ``fewstep.decide``; each changes only what it names. How the task was looked at stays as observed.
 
     ``decide(observation, horizon="evidence", select="query-aware", budget=8)``
     """

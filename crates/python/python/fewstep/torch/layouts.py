@@ -88,7 +88,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Place:
-    """A block: its kind and layer, a module, and the inputs and outputs of it that belong to it."""
+    """A block: its kind and layer, a module, and the inputs and outputs of it that belong to it.
+
+    ``mixed_by`` is known of values and keys: the module that attention hands its result to.
+    """
 
     name: str
     kind: str
@@ -97,6 +100,7 @@ class Place:
     inputs: slice
     outputs: slice
     inputs_first: bool
+    mixed_by: Optional[str] = None
 
     @property
     def shape(self) -> Tuple[int, int]:
@@ -367,7 +371,10 @@ def _place(
             )
         inputs, outputs = (part, outputs) if kind == "output" else (inputs, part)
     inputs_first = _inputs_first(module, projection.inputs_first)
-    return Place(name, kind, layer, path, inputs, outputs, inputs_first)
+    mixed_by = None
+    if kind in ("value", "key") and "output" in layout.projections:
+        mixed_by = f"{layout.layers}.{layer}.{layout.projections['output'].path}"
+    return Place(name, kind, layer, path, inputs, outputs, inputs_first, mixed_by)
 
 
 def _submodule(model: torch.nn.Module, path: str, what: str) -> torch.nn.Module:

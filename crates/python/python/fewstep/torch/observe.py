@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 import fewstep
 
+from .. import errors
 from .kernels import kernels
 from .layouts import Layout, Place, choose_blocks
-from .passes import BATCH_TOKENS, Factors, check_finite, differentiate, undisturbed
+from .passes import BATCH_TOKENS, Factors, Local, check_finite, differentiate, undisturbed
 from .prompts import Prompts, Settings, Writer, read_task
 
 
@@ -110,14 +111,20 @@ def observe(
     layout       found           where the projections are, for models that are not known
     batch_tokens 4096            the number of tokens, padding included, run at the same time
     overrides    —               ``select``, ``budget``, ``horizon``, ``horizons``,
-                                 ``step_scale``, ``dynamics``, ``coverage`` and ``seed``: each
-                                 changes only what it names of the policy
+                                 ``step_scale``, ``dynamics``, ``coverage``, ``adjoint`` and
+                                 ``seed``: each changes only what it names of the policy
     ============ =============== ===========================================================
+
+    Derivatives are whole, or the terms of the token where a prediction is read, as the policy's
+    ``adjoint`` says. Of ``residuals`` and ``shots`` a model in PyTorch takes ``leave-one-out`` and
+    as many as fit; others are refused.
     """
     if isinstance(blocks, str):
         overrides["blocks"], blocks = blocks, None
     chosen = fewstep.Policy.of(policy).with_overrides(**overrides)
+    _check_supported(chosen)
     places = choose_blocks(chosen.blocks if blocks is None else blocks, model, layout)
+    local = local_of(chosen, places)
     writer = Writer(read_task(task), tokenizer, _settings(model, tokenizer, loo_order, bos))
     prompts = writer.prompts()
     sequences = [*prompts.leave_one_out, prompts.query]
@@ -132,6 +139,7 @@ def observe(
             modules,
             lambda _, predictions: predictions.sum(),
             batch_tokens,
+            local,
         ):
             predictions[batch.sequences] = batch.predictions.cpu().numpy()
             for path in modules:
@@ -156,6 +164,38 @@ def observe(
         places=tuple(places),
         batch_tokens=batch_tokens,
     )
+
+
+def _check_supported(policy: "fewstep.Policy") -> None:
+    """Refuses what only the tool's own models may be asked for."""
+    rule, most = policy.residuals["rule"], policy.shots["most"]
+    for field, found, allowed in (
+        ("residuals", rule, "leave-one-out"),
+        ("shots", "as many as fit" if most is None else most, "as many as fit"),
+    ):
+        if found != allowed:
+            error = errors.Policy(
+                f"{field} is {found}; it must be {allowed}: the prompts of models in PyTorch are "
+                "written no other way"
+            )
+            error.field = field
+            raise error
+
+
+def local_of(policy: "fewstep.Policy", places: Sequence[Place]) -> Optional[Local]:
+    """How the modules of blocks reach the last token, or None for whole adjoints."""
+    if policy.adjoint == "whole":
+        return None
+    local: Dict[str, Optional[str]] = {}
+    for place in places:
+        if place.kind in ("value", "key") and place.mixed_by is None:
+            raise errors.Unsupported(
+                f"block {place.name} cannot be observed by local adjoints without the layout's "
+                "output projection: add output to the layout, choose other kinds than value and "
+                "key, or take adjoint whole"
+            )
+        local[place.module] = place.mixed_by or local.get(place.module)
+    return local
 
 
 def _settings(model: torch.nn.Module, tokenizer: Any, loo_order: str, bos: str) -> Settings:

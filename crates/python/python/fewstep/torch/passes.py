@@ -4,14 +4,30 @@ In: a model, prompts in tokens and the modules of interest. Out: predictions, an
 factors of every derivative: what went into it, ``a_t``, and the adjoint of what came out, ``b_t``,
 for each token. No gradient of a weight is formed, and nothing below the lowest module of interest
 is differentiated.
+
+Local adjoints are those of the last token alone, where the prediction is read. No token before it
+sees it, so its row of the backward pass is the local one; values and keys reach it through the
+attention of their layer, which is differentiated once more for that row.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 import torch
@@ -42,6 +58,10 @@ class Batch:
     predictions: torch.Tensor
     factors: Dict[str, List[Factors]]
 
+
+#: For local adjoints: of every module the one that takes what attention mixes of its outputs, or
+#: ``None`` where a token's output matters to no other token.
+Local = Mapping[str, Optional[str]]
 
 #: From the sequences of a batch and their predictions to the number that is differentiated.
 Objective = Callable[[List[int], torch.Tensor], torch.Tensor]
@@ -95,35 +115,95 @@ def differentiate(
     modules: Sequence[str],
     objective: Objective,
     batch_tokens: int = BATCH_TOKENS,
+    local: Optional[Local] = None,
 ) -> Iterator[Batch]:
-    """Runs all sequences, a bounded number of tokens at a time, forward and backward."""
+    """Runs all sequences, a bounded number of tokens at a time, forward and backward.
+
+    Adjoints are whole, or those of the last token if ``local`` says how modules reach it.
+    """
     for rows in _batches(sequences, batch_tokens):
         part = [sequences[row] for row in rows]
-        with torch.enable_grad(), _taps(model, modules) as (inputs, taps):
-            predictions = _forward(model, part, labels)
-            scale = _scale(taps)
-            total = objective(rows, predictions) * scale
-            missing = [path for path in modules if path not in taps]
-            if missing:
-                raise errors.Unsupported(
-                    f"module {missing[0]} was not used when the model ran; check the layout"
-                )
-            if not total.requires_grad:
-                raise errors.Unsupported(
-                    f"the predictions of a {type(model).__name__} cannot be differentiated for "
-                    "the outputs of its projections; it must not detach them or run under no_grad"
-                )
-            adjoints: Sequence[Optional[torch.Tensor]] = torch.autograd.grad(
-                total, [taps[path] for path in modules], allow_unused=True
+        of_part = functools.partial(objective, rows)
+        yield Batch(rows, *_pass(model, part, labels, modules, of_part, local))
+
+
+def _pass(
+    model: torch.nn.Module,
+    sequences: Sequence[Sequence[int]],
+    labels: Labels,
+    modules: Sequence[str],
+    objective: Callable[[torch.Tensor], torch.Tensor],
+    local: Optional[Local],
+) -> Tuple[torch.Tensor, Dict[str, List[Factors]]]:
+    """One batch forward and backward: predictions, and the factors of every module."""
+    mixers = [path for path in dict.fromkeys((local or {}).values()) if path is not None]
+    lengths = [len(tokens) for tokens in sequences]
+    with contextlib.ExitStack() as hooks:
+        hooks.enter_context(torch.enable_grad())
+        inputs, taps = hooks.enter_context(_taps(model, modules))
+        mixed = hooks.enter_context(_inputs_of(model, mixers))
+        predictions = _forward(model, sequences, labels)
+        scale = _scale(taps)
+        total = objective(predictions) * scale
+        unused = [path for path in modules if path not in taps]
+        unused += [path for path in mixers if path not in mixed]
+        if unused:
+            raise errors.Unsupported(
+                f"module {unused[0]} was not used when the model ran; check the layout"
             )
+        if not total.requires_grad:
+            raise errors.Unsupported(
+                f"the predictions of a {type(model).__name__} cannot be differentiated for "
+                "the outputs of its projections; it must not detach them or run under no_grad"
+            )
+        tensors = [taps[path] for path in modules] + [mixed[path] for path in mixers]
+        found = _adjoints(total, tensors, needed_again=bool(mixers))
+        adjoints, of_mixed = dict(zip(modules, found)), dict(zip(mixers, found[len(modules) :]))
         factors: Dict[str, List[Factors]] = {}
-        for path, adjoint in zip(modules, adjoints):
-            if adjoint is None:
-                adjoint = torch.zeros_like(taps[path])
+        for path in modules:
+            mixer = None if local is None else local[path]
+            adjoint = adjoints[path]
+            if mixer is not None:
+                last = _last_row(of_mixed[mixer], lengths)
+                adjoint = _through_attention(mixed[mixer], taps[path], last)
             if scale != 1.0:
                 adjoint = adjoint.float() / scale
-            factors[path] = _split(inputs[path], adjoint, [len(tokens) for tokens in part])
-        yield Batch(rows, predictions.detach(), factors)
+            pairs = _split(inputs[path], adjoint, lengths)
+            if local is not None and mixer is None:
+                pairs = [Factors(pair.inputs[-1:], pair.adjoints[-1:]) for pair in pairs]
+            factors[path] = pairs
+    return predictions.detach(), factors
+
+
+def _adjoints(
+    total: torch.Tensor, tensors: Sequence[torch.Tensor], needed_again: bool
+) -> List[torch.Tensor]:
+    """The derivatives of a number; zeros for what it does not depend on."""
+    found: Sequence[Optional[torch.Tensor]] = torch.autograd.grad(
+        total, list(tensors), allow_unused=True, retain_graph=needed_again
+    )
+    return [
+        torch.zeros_like(tensor) if one is None else one for tensor, one in zip(tensors, found)
+    ]
+
+
+def _through_attention(
+    mixed: torch.Tensor, tap: torch.Tensor, adjoint: torch.Tensor
+) -> torch.Tensor:
+    """The adjoints of values and keys, from that of what attention makes of them in their layer."""
+    (found,) = torch.autograd.grad(
+        mixed, tap, grad_outputs=adjoint, allow_unused=True, retain_graph=True
+    )
+    return torch.zeros_like(tap) if found is None else found
+
+
+def _last_row(adjoint: torch.Tensor, lengths: List[int]) -> torch.Tensor:
+    """An adjoint with zeros for every token but the last one of each sequence."""
+    by_row = adjoint.reshape(len(lengths), max(lengths), -1)
+    kept = torch.zeros_like(by_row)
+    for row, length in enumerate(lengths):
+        kept[row, length - 1] = by_row[row, length - 1]
+    return kept.reshape(adjoint.shape)
 
 
 def check_finite(predictions: NDArray[np.float64], steps: int) -> None:
@@ -236,6 +316,32 @@ def _taps(
             module = model.get_submodule(path)
             handles.append(module.register_forward_hook(hook(path), with_kwargs=True))
         yield inputs, taps
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _inputs_of(
+    model: torch.nn.Module, modules: Sequence[str]
+) -> Iterator[Dict[str, torch.Tensor]]:
+    """Keeps what goes into modules, as a part of the graph."""
+    inputs: Dict[str, torch.Tensor] = {}
+
+    def hook(path: str) -> Callable[..., None]:
+        def keep(
+            module: torch.nn.Module, arguments: Tuple[Any, ...], named: Dict[str, Any]
+        ) -> None:
+            inputs[path] = arguments[0] if arguments else next(iter(named.values()))
+
+        return keep
+
+    handles = []
+    try:
+        for path in modules:
+            module = model.get_submodule(path)
+            handles.append(module.register_forward_pre_hook(hook(path), with_kwargs=True))
+        yield inputs
     finally:
         for handle in handles:
             handle.remove()

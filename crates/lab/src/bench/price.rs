@@ -219,8 +219,9 @@ impl Price {
     }
 
     /// The tokens after which the query's prompt ends here, if it is cut.
-    fn cut(self) -> Option<usize> {
-        (self == Self::Llama).then_some(300)
+    fn cut(self, quick: bool) -> Option<usize> {
+        let tokens = if quick { 20 } else { 300 };
+        (self == Self::Llama).then_some(tokens)
     }
 }
 

@@ -64,7 +64,7 @@ impl<'m> Ready<'m> {
             Ok(read.sequences().last().cloned().expect("the query is the last sequence"))
         };
         let mut prompt = query(&task)?;
-        prompt.truncate(price.cut().unwrap_or(usize::MAX));
+        prompt.truncate(price.cut(quick).unwrap_or(usize::MAX));
         let further = others.iter().map(query).collect::<Result<_, _>>()?;
         let labels = model.read(&task)?.labels().clone();
         let pools = [1, threads].map(pool).into_iter().collect::<Result<_, _>>()?;
@@ -216,16 +216,16 @@ mod tests {
         let text: String =
             ready.prompt.iter().map(|&byte| u8::try_from(byte).unwrap() as char).collect();
         assert_eq!(text.matches(":").count(), 5, "{text}");
-        assert!(text.starts_with(' ') && text.ends_with(':'), "{text}");
+        // A blank that the labels begin with is a token of its own here.
+        assert!(text.starts_with(' ') && text.ends_with(": "), "{text}");
     }
 
     #[test]
     fn a_prompt_is_cut_where_its_row_says() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
         let whole = Ready::new(&models, Price::Ten, (true, 1)).unwrap().prompt.len();
-        assert!(whole < 300);
         let prompt = Ready::new(&models, Price::Llama, (true, 1)).unwrap().prompt;
-        assert_eq!(prompt.len(), whole.min(300));
+        assert_eq!((prompt.len(), whole > 20), (20, true));
         assert_eq!(Models::open(Path::new("none"), false).unwrap().map(|_| ()), None);
     }
 

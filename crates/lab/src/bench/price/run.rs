@@ -235,9 +235,9 @@ mod tests {
         let ready = Ready::new(&models, Price::Ten, (true, 1)).unwrap();
         let ratios = Price::Ten.ratios();
         let mut runs = runs(&ratios, 1);
-        // Medians by themselves would say 3.
-        runs[0].taken = vec![1.0, 3.0, 20.0];
-        runs[1].taken = vec![4.6, 9.0, 100.0];
+        // Medians by themselves would say 5.
+        runs[0].taken = vec![1.0, 20.0, 3.0];
+        runs[1].taken = vec![3.0, 92.0, 15.0];
         let judged = |quick| row(Price::Ten, (&ready, &runs, &ratios), (quick, None));
         let found = judged(false);
         assert!((found.ratios[0].ratio.median - 4.6).abs() < 1e-12);

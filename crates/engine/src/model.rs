@@ -23,7 +23,7 @@ use crate::task::Task;
 use crate::token_task::TokenTask;
 use crate::tokens::Tokenizer;
 use crate::update::Update;
-use fewstep_core::Adjoint;
+use fewstep_core::{Adjoint, Policy};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -264,31 +264,13 @@ impl Model {
         self
     }
 
-    /// How prompts are put together.
+    /// The same model, which looks at tasks as a policy says: by which adjoints, behind which examples
+    /// each is predicted, and how many a prompt shows. Nothing else of the policy is read.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use fewstep_engine::{Config, Error, Model, Parameters, Tokenizer};
-    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
-    /// #                 "n_positions": 64, "vocab_size": 256}"#;
-    /// # let config = Config::from_json(json)?;
-    /// # let parameters = Parameters::zeros(&config)?;
-    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
-    /// assert_eq!(model.prompts().context, 64);
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[must_use]
-    pub fn prompts(&self) -> &PromptSettings {
-        &self.prompts
-    }
-
-    /// The same model, of whose derivatives this part is taken: whole ones at first.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use fewstep_core::Adjoint;
+    /// # use fewstep_core::{Adjoint, Policy};
     /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer, choose_blocks};
     /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
     /// #                 "n_positions": 64, "vocab_size": 256}"#;
@@ -301,14 +283,16 @@ impl Model {
     /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
     /// #         "query": {"x": "c", "y": "1"}}"#,
     /// # ).expect("this is a task");
-    /// let model = model.with_adjoint(Adjoint::Local);
+    /// let model = model.with_policy(&Policy { adjoint: Adjoint::Local, ..Policy::paper() });
     /// let seen = model.observe(&task, &choose_blocks("mlp-up@all", model.config())?)?;
     /// assert_eq!(seen.passes.backward_tokens, 3); // one for each example, and the query's
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn with_adjoint(mut self, adjoint: Adjoint) -> Self {
-        self.adjoint = adjoint;
+    pub fn with_policy(mut self, policy: &Policy) -> Self {
+        let (residuals, shots) = (policy.residuals, policy.shots);
+        self.prompts = PromptSettings { residuals, shots, ..self.prompts };
+        self.adjoint = policy.adjoint;
         self
     }
 

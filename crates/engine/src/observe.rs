@@ -27,6 +27,8 @@ pub struct Observation {
     pub predictions: Vec<f64>,
     /// The base prediction for the query.
     pub query_prediction: f64,
+    /// How many examples the query's prompt shows; all of them are learnt from.
+    pub shown: usize,
     /// What it cost.
     pub passes: PassCount,
 }
@@ -231,5 +233,6 @@ pub(crate) fn observation<R: Real>(
     let residuals = task.residuals(&predictions);
     let geometry =
         Geometry::new(residuals, geometry)?.with_answers(task.answers(&predictions)?)?;
-    Ok(Observation { geometry, predictions, query_prediction, passes: tape.passes() })
+    let (shown, passes) = (task.shown(), tape.passes());
+    Ok(Observation { geometry, predictions, query_prediction, shown, passes })
 }

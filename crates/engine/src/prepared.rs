@@ -360,7 +360,8 @@ impl<'m, R: Real> Prepared<'m, R> {
                     geometry = geometry.with_answers(answers.clone())?;
                 }
                 let predictions = known.predictions.clone();
-                Ok(Observation { geometry, predictions, query_prediction, passes })
+                let shown = known.shown;
+                Ok(Observation { geometry, predictions, query_prediction, shown, passes })
             })
             .collect()
     }

@@ -197,11 +197,11 @@ impl Prompts {
         let task = writer.task;
         let examples = task.examples.len();
         let packing = writer.arrangement.packing();
-        let mut leave_one_out = vec![Vec::new(); examples];
+        let mut leave_one_out = Vec::with_capacity(examples);
         let mut shareable = Vec::with_capacity(examples);
         let mut label_tokens = Vec::new();
         for index in 0..examples {
-            leave_one_out[index] = writer.prompt(Place::Example(index), &mut label_tokens)?;
+            leave_one_out.push(writer.prompt(Place::Example(index), &mut label_tokens)?);
         }
         let query = writer.prompt(Place::Query, &mut label_tokens)?;
         for (at, &own) in packing.iter().enumerate() {

@@ -28,6 +28,8 @@ pub struct TokenTask {
     /// The examples in the order in which their prompts lie side by side.
     packing: Vec<usize>,
     shareable: Vec<usize>,
+    /// How many of the examples the query's prompt shows.
+    shown: usize,
     labels: Labels,
     targets: Vec<f64>,
 }
@@ -68,7 +70,7 @@ impl TokenTask {
         let mut sequences = leave_one_out;
         sequences.push(query);
         let (packing, shareable) = ((0..expected).collect(), vec![usize::MAX; expected]);
-        Ok(Self { sequences, packing, shareable, labels, targets })
+        Ok(Self { sequences, packing, shareable, shown: expected, labels, targets })
     }
 
     /// A task whose prompts were written and tokenised.
@@ -100,7 +102,7 @@ impl TokenTask {
         )?;
         // What an example's answer changes must not change how its own prompt is computed.
         let (packing, shareable) = (prompts.packing().to_vec(), prompts.shareable().to_vec());
-        Ok(Self { packing, shareable, ..task })
+        Ok(Self { packing, shareable, shown: prompts.shown(), ..task })
     }
 
     /// `n`: the number of examples.
@@ -169,6 +171,11 @@ impl TokenTask {
     #[must_use]
     pub fn targets(&self) -> &[f64] {
         &self.targets
+    }
+
+    /// How many of the examples the query's prompt shows; the others are learnt from alone.
+    pub(crate) fn shown(&self) -> usize {
+        self.shown
     }
 
     /// Which answers are alike, and how far these predictions can change: no prediction leaves the

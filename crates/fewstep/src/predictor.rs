@@ -8,8 +8,8 @@ use crate::report::{Passes, Prediction, Report, Which};
 use fewstep_core::{Adjoint, Decision, Dynamics, Plan, Policy, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
-    PassCount, Prepared, PromptSettings, Steps, Tape, Task, Update, choose_blocks, descend,
-    predict_linear, predict_linear_local,
+    PassCount, Prepared, Steps, Tape, Task, Update, choose_blocks, descend, predict_linear,
+    predict_linear_local,
 };
 use std::collections::BTreeMap;
 
@@ -83,9 +83,7 @@ impl Predictor {
         policy.check()?;
         let blocks = choose_blocks(&policy.blocks, model.config())?;
         policy.check_budget(blocks.len())?;
-        let (residuals, shots) = (policy.residuals, policy.shots);
-        let prompts = PromptSettings { residuals, shots, ..*model.prompts() };
-        let model = model.with_prompts(prompts).with_adjoint(policy.adjoint);
+        let model = model.with_policy(&policy);
         Ok(Self { model, policy, blocks, action, full: false, keep: false })
     }
 

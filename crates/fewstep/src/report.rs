@@ -224,6 +224,9 @@ pub struct BlockScore {
 pub struct Geometry {
     /// `r`: what the model leaves on each example when it is held out.
     pub residuals: Vec<f64>,
+    /// How many examples the prompt shows, if not all of them; all are learnt from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<usize>,
     /// Which label each example has, by the first example that has it; with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<usize>>,
@@ -394,6 +397,7 @@ fn geometry(
     let ends = |room: &fewstep_core::Interval| [room.lower, room.upper];
     Ok(Geometry {
         residuals: residuals.to_vec(),
+        shown: (seen.shown < residuals.len()).then_some(seen.shown),
         labels: answers.map(|answers| answers.labels().to_vec()),
         room: answers.map(|answers| answers.room().iter().map(ends).collect()),
         eigenvalues: modes.to_vec(),

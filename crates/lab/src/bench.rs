@@ -148,10 +148,11 @@ fn measure(
     bench.end_pools();
     drop(held.take());
     price(settings, bench, report)?;
-    if settings.curves && !bench.stopped() {
-        if let Some(held) = Held::open(bench, works::ModelKind::Gpt2)? {
-            report.curves = bench.grow(&held)?;
-        }
+    if settings.curves
+        && !bench.stopped()
+        && let Some(held) = Held::open(bench, works::ModelKind::Gpt2)?
+    {
+        report.curves = bench.grow(&held)?;
     }
     Ok(())
 }

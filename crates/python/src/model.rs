@@ -15,6 +15,7 @@ use crate::task::{is_one, task};
 use crate::update::{Acted, Outcome, Update};
 use crate::work::{Pool, lock};
 use fewstep::{Action, Predictor};
+use fewstep_core::Policy;
 use fewstep_engine::{BlockId, choose_blocks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
@@ -42,6 +43,12 @@ struct Open {
     predictors: Mutex<Vec<(Options, Arc<Predictor>)>>,
 }
 
+/// Blocks that may be updated, and the policy that they were chosen by.
+struct Candidates {
+    policy: Policy,
+    blocks: Vec<BlockId>,
+}
+
 impl Open {
     /// The model with these options, made once.
     fn predictor(&self, py: Python<'_>, options: &Options) -> PyResult<Arc<Predictor>> {
@@ -64,7 +71,7 @@ impl Open {
         choice: Option<&Bound<'_, PyAny>>,
         function: &str,
         keywords: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Vec<BlockId>> {
+    ) -> PyResult<Candidates> {
         let mut asked = Asked::of(function, keywords)?;
         let named = match choice {
             Some(choice) if !choice.is_instance_of::<PyString>() => Some(choice),
@@ -72,13 +79,14 @@ impl Open {
             None => None,
         };
         let policy = asked.policy().or_raise(py)?;
-        fewstep::check_supported(&policy).or_raise(py)?;
         let Some(names) = named else {
-            return choose_blocks(&policy.blocks, self.model.config()).or_raise(py);
+            let blocks = choose_blocks(&policy.blocks, self.model.config()).or_raise(py)?;
+            return Ok(Candidates { policy, blocks });
         };
         let names: Vec<String> = names.extract()?;
         let parse = |name: &String| name.parse::<BlockId>();
-        names.iter().map(parse).collect::<Result<_, _>>().or_raise(py)
+        let blocks = names.iter().map(parse).collect::<Result<_, _>>().or_raise(py)?;
+        Ok(Candidates { policy, blocks })
     }
 }
 
@@ -302,7 +310,7 @@ impl Model {
         choice: Option<&Bound<'_, PyAny>>,
         policy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Vec<String>> {
-        let blocks = self.open(py)?.blocks(py, choice, "blocks", policy)?;
+        let Candidates { blocks, .. } = self.open(py)?.blocks(py, choice, "blocks", policy)?;
         Ok(blocks.iter().map(ToString::to_string).collect())
     }
 
@@ -323,8 +331,8 @@ impl Model {
         policy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Observation> {
         let open = self.open(py)?;
-        let model = Arc::clone(&open.model);
-        let blocks = open.blocks(py, blocks, "observe", policy)?;
+        let Candidates { policy, blocks } = open.blocks(py, blocks, "observe", policy)?;
+        let model = fewstep_engine::Model::clone(&open.model).with_policy(&policy);
         let task = crate::task::task(task)?;
         let work = move || Ok(model.observe(&task, &blocks)?);
         Observation::of(py, &open.pool.run(py, threads(py, None)?, work)?)
@@ -404,9 +412,11 @@ impl Model {
     ) -> PyResult<Outcome> {
         let open = self.open(py)?;
         let task = crate::task::task(task)?;
-        fewstep::check_supported(&decision.get().decision.policy).or_raise(py)?;
         let (model, chosen) = (Arc::clone(&open.model), decision.get().decision.clone());
-        let work = move || Ok(model.act(&task, &chosen)?);
+        let work = move || {
+            let model = fewstep_engine::Model::clone(&model).with_policy(&chosen.policy);
+            Ok(model.act(&task, &chosen)?)
+        };
         let outcome = open.pool.run(py, threads(py, None)?, work)?;
         let (model, source) = (Arc::clone(&open.model), self.source.clone());
         Outcome::of(py, &Acted { outcome, model, source })

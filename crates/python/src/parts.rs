@@ -237,6 +237,8 @@ record! {
     ReportGeometry from part: report::Geometry {
         /// What the model leaves on each example when it is held out.
         residuals: Py<PyAny> = part.residuals.as_slice(),
+        /// How many examples the prompt shows, if not all of them; all are learnt from.
+        shown: Option<usize> = part.shown,
         /// Which label each example has, by the first example that has it, if matrices were asked
         /// for.
         labels: Option<Vec<usize>> = part.labels.clone(),

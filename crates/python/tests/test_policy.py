@@ -59,10 +59,6 @@ OVERRIDES = [
     ("dynamics", {"dynamics": "steps"}),
     ("coverage", {"coverage": 0.5}),
     ("shots", {"seed": 3}),
-]
-
-#: Those that say how a task is looked at; models of the tool itself refuse them by name.
-REFUSED = [
     ("adjoint", {"adjoint": "local"}),
     ("residuals", {"residuals": "prefix"}),
     ("residuals", {"residuals": "prefix", "orders": 3}),
@@ -155,7 +151,7 @@ def test_a_policy_cannot_be_changed():
     assert policy == Policy.default()
 
 
-@pytest.mark.parametrize("field, overrides", OVERRIDES + REFUSED)
+@pytest.mark.parametrize("field, overrides", OVERRIDES)
 @pytest.mark.parametrize("name", ["default", "paper"])
 def test_an_override_changes_only_what_it_names(name, field, overrides):
     policy = Policy.named(name)
@@ -177,8 +173,12 @@ def doors(model, task, **asked) -> dict:
     seen = model.observe(task, **asked)
     kernel = seen.geometry.total()
     (first,) = model.predict_iter([task], **asked)
-    # Beside a kernel, residuals are numbers.
-    beside = {name: value for name, value in asked.items() if name != "residuals"}
+    # Beside a kernel, residuals are numbers: their rule is given with the policy.
+    rule = {name: asked[name] for name in ("residuals", "orders") if asked.get(name)}
+    beside = {name: value for name, value in asked.items() if name not in rule}
+    if rule:
+        beside["policy"] = Policy().with_overrides(**rule)
+    beside.pop("residuals", None)
     return {
         "decide(geometry)": fewstep.decide(seen.geometry, **asked).policy,
         "decide(kernel)": fewstep.decide(
@@ -218,28 +218,8 @@ def test_every_door_takes_every_override(model, task, field, overrides):
         assert policy == Policy().with_overrides(**overrides), door
 
 
-@pytest.mark.parametrize("field, overrides", REFUSED)
-def test_what_cannot_be_looked_at_is_refused_and_not_ignored(model, task, field, overrides):
-    paper = Policy.paper()
-    changed = paper.with_overrides(**overrides)
-    # Of kernels it does not matter how they were observed.
-    geometry = model.observe(task, policy=paper).geometry
-    decision = fewstep.decide(geometry, policy=paper, **overrides)
-    assert decision.policy == changed
-    for asked in ({"policy": paper, **overrides}, {"policy": changed.to_dict()}):
-        for call in (
-            lambda: model.predict(task, **asked),
-            lambda: model.decide(task, **asked),
-            lambda: model.predict_iter([task], **asked),
-            lambda: model.observe(task, **asked),
-            lambda: model.act(task, decision),
-        ):
-            assert field_of(call) == field
-
-
 def test_overrides_of_nothing_are_no_overrides(model, task):
-    every = [*OVERRIDES, *REFUSED]
-    nothing = dict.fromkeys(["policy", *(name for _, one in every for name in one)])
+    nothing = dict.fromkeys(["policy", *(name for _, one in OVERRIDES for name in one)])
     assert len(nothing) == 14
     for door, policy in doors(model, task, **nothing).items():
         assert policy == Policy(), door
@@ -247,7 +227,7 @@ def test_overrides_of_nothing_are_no_overrides(model, task):
 
 def test_observing_and_deciding_is_what_the_model_decides(model):
     for task in places.tasks()[:3]:
-        for asked in [{}, {"policy": "paper"}, {"horizon": 5}, {"policy": "paper", "select": "random", "budget": 3, "seed": 4}]:
+        for asked in [{}, {"policy": "paper"}, {"horizon": 5}, {"policy": "paper", "select": "random", "budget": 3, "seed": 4}, {"adjoint": "local"}, {"residuals": "prefix"}, {"shots": 3}]:
             seen = model.observe(task, **asked)
             decision = fewstep.decide(seen.geometry, **asked)
             report = model.decide(task, full=True, **asked)

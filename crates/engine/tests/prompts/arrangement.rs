@@ -74,7 +74,8 @@ fn examples_beyond_the_shots_stand_behind_them() {
     let leave_one_out = settings(Residuals::LeaveOneOut, Some(2));
     let prompts = Prompts::build(&task(5), &tokenizer(), &leave_one_out).unwrap();
     assert_eq!(prompts.shown(), 2);
-    let text = String::from_utf8(prompts.query().iter().map(|&id| id as u8).collect()).unwrap();
+    let query = prompts.query().iter();
+    let text: String = query.map(|&id| char::from_u32(id).unwrap()).collect();
     let shots: Vec<&str> = text.split_terminator(';').take(2).collect();
     // One of each answer, in the order of the task.
     assert!(shots.is_sorted() && shots.concat().contains('0') && shots.concat().contains('1'));

@@ -154,6 +154,11 @@ fn blocks_of(which: &Which) -> String {
 fn prediction_line(report: &Report) -> String {
     let prediction = &report.prediction;
     let mut text = format!("{} without adapting", number(prediction.icl));
+    if let Some(geometry) = &report.geometry
+        && let Some(shown) = geometry.shown
+    {
+        let _ = write!(text, " (behind {shown} of {} examples)", geometry.residuals.len());
+    }
     if let Some(adapted) = prediction.adapted {
         let _ = write!(text, ", {} adapted", number(adapted));
     }

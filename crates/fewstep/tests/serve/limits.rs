@@ -58,7 +58,12 @@ fn tasks_are_measured_before_they_are_answered() {
     labels["labels"].as_array_mut().unwrap().push(json!({"text": "a", "value": 1}));
     assert_eq!(ask(&labels).problem(), (413, field("task.labels")));
     let mut tokens = task("a", 1);
-    tokens["template"] = json!("from {x} to {y}");
+    // Longer prompts show fewer examples, as long as one fits.
+    tokens["template"] = json!("{x} to {y}");
+    let fewer = ask(&tokens).json();
+    let shown = fewer["geometry"]["shown"].as_u64();
+    assert!(shown.is_some_and(|shown| (1..6).contains(&shown)), "{fewer}");
+    tokens["template"] = json!("the digit that follows {x} in this list is {y}");
     let refused = ask(&tokens);
     assert_eq!(refused.problem(), (422, field("task.examples")));
     assert!(refused.text().contains("at most 40 are taken"), "{}", refused.text());

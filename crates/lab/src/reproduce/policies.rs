@@ -10,7 +10,7 @@ use super::record::{SeenBlock, single};
 use crate::error::Error;
 use fewstep::{Dynamics, Policy};
 use fewstep_core::{Adjoint, Decision, Filter, Plan, Residuals, Selection, decide};
-use fewstep_engine::{Model, Observation, Prepared, PromptSettings, Task, choose_blocks};
+use fewstep_engine::{Model, Observation, Prepared, Task, choose_blocks};
 use serde::{Deserialize, Serialize};
 
 /// What tables and results call the default policy.
@@ -137,11 +137,8 @@ pub(crate) fn follow(
     debug_assert!(further.is_empty() || policies.iter().all(|p| !p.looks_at_query()));
     let mut outcomes = Vec::with_capacity(policies.len());
     for alike in policies.chunk_by(alike) {
-        let Policy { blocks, adjoint, residuals, shots, .. } = &alike[0];
-        let blocks = choose_blocks(blocks, model.config())?;
-        let (residuals, shots) = (*residuals, *shots);
-        let prompts = PromptSettings { residuals, shots, ..*model.prompts() };
-        let model = model.clone().with_prompts(prompts).with_adjoint(*adjoint);
+        let blocks = choose_blocks(&alike[0].blocks, model.config())?;
+        let model = model.clone().with_policy(&alike[0]);
         let prepared = model.prepare(task, &blocks)?;
         let queries = Queries::of(&prepared, further)?;
         let base = prepared.observation().query_prediction;

@@ -212,6 +212,7 @@ fn geometry() -> Value {
     object(
         json!({
             "residuals": numbers(),
+            "shown": count(),
             "labels": {"type": "array", "items": count()},
             "room": matrix(),
             "eigenvalues": numbers(),

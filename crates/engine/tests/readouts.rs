@@ -4,9 +4,10 @@
 
 mod support;
 
+use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
     BlockId, BlockKind, Error, KernelForm, Layout, Network, Prepared, Steps, TokenTask,
-    descend, descend_local, label_kernels, observe, observe_local,
+    descend, descend_local, label_kernels, observe, observe_local, predict_linear_local,
 };
 use support::{FOLDERS, Reference, all_blocks, assert_near, blocks, load};
 
@@ -180,6 +181,30 @@ fn further_queries_run_their_own_tokens_alone() {
             }
             assert_eq!((found.passes.forward_tokens, found.passes.backward_tokens), (4, 2));
         }
+    }
+}
+
+/// An update that stands for steps is made without running any: rank at most one per example and
+/// matrix, and along it the local derivative of the query changes as the kernel says.
+#[test]
+fn an_update_is_made_of_one_product_per_example() {
+    for folder in FOLDERS {
+        let model: Network<f64> = load(folder);
+        let task = task_of(folder);
+        let chosen = blocks("value,mlp-up,norm@all", model.config());
+        let prepared = Prepared::local(&model, &task, &chosen).unwrap();
+        let total = prepared.observation().geometry.total();
+        let residuals = prepared.observation().geometry.residuals().to_vec();
+        let spectrum = Spectrum::of(total.kernel()).unwrap();
+        let step = StepSize::fraction(0.5, &spectrum).unwrap();
+        let filter = GradientDescent { step, horizon: 7 };
+        let coupling = total.query().unwrap().coupling.clone();
+        let expected = filter.query_correction(&spectrum, &coupling, &residuals).unwrap();
+        let (seen, update) = prepared.filter_update(&chosen, &filter, &spectrum).unwrap();
+        let query = Layout::plain(&[task.sequences().last().unwrap().clone()]).unwrap();
+        let linear = predict_linear_local(&model, query, task.labels(), &update).unwrap();
+        assert_near(&[linear.change], &[expected], 1e-9, folder);
+        assert_near(&[linear.prediction], &[seen.query_prediction], 1e-12, folder);
     }
 }
 

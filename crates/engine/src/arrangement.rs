@@ -44,6 +44,14 @@ impl Arrangement {
         places.into_iter().map(|place| self.shots[place]).collect()
     }
 
+    /// Whether an example's prompt may serve as the beginning of the next one, which shows it.
+    ///
+    /// Leave-one-out prompts share nothing of an example's own, so that no answer changes how its
+    /// prediction is summed.
+    pub(crate) fn begins_next(&self) -> bool {
+        matches!(self.residuals, Residuals::Prefix { .. })
+    }
+
     /// The examples in the order in which neighbours share most: those that are shown, then the
     /// others, which all stand behind the same.
     pub(crate) fn packing(&self) -> Vec<usize> {

@@ -107,15 +107,13 @@ pub fn predict_linear_local<R: Real>(
     along(Tape::local_of_update(model, layout, labels, update)?, update)
 }
 
-/// The prediction of the first sequence, and how it changes along an update.
+/// The prediction of the only sequence, and how it changes along an update.
 fn along<R: Real>(
     mut tape: Tape<'_, R>,
     update: &Update<R>,
 ) -> Result<LinearPrediction, Error> {
     let prediction = finite(tape.predictions(), 0)?[0];
-    let mut seeds = vec![R::ZERO; tape.predictions().len()];
-    seeds[0] = R::ONE;
-    tape.pull_back(&seeds)?;
+    tape.pull_back(&[R::ONE])?;
     let slopes = tape.gradient()?;
     let mut change = 0.0;
     for ((_, slopes), (_, theta)) in slopes.blocks.iter().zip(&update.blocks) {

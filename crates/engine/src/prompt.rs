@@ -467,7 +467,7 @@ impl<'a> Writer<'a> {
     /// examples, or because the next one shows this one as well.
     fn shareable(&self, own: usize, next: Place) -> Result<usize, Error> {
         let (before, after) = (self.others(Place::Example(own)), self.others(next));
-        if after.split_last() == Some((&own, &before[..])) {
+        if self.arrangement.begins_next() && after.split_last() == Some((&own, &before[..])) {
             return Ok(usize::MAX);
         }
         let pairs = before.into_iter().zip(after);

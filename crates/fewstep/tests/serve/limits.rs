@@ -60,7 +60,8 @@ fn tasks_are_measured_before_they_are_answered() {
     let mut tokens = task("a", 1);
     // Longer prompts show fewer examples, as long as one fits.
     tokens["template"] = json!("{x} to {y}");
-    let fewer = ask(&tokens).json();
+    let roomy = Service::start(&["--tokens", "40"]);
+    let fewer = roomy.post("/v1/predict", &one(&tokens)).json();
     let shown = fewer["geometry"]["shown"].as_u64();
     assert!(shown.is_some_and(|shown| (1..6).contains(&shown)), "{fewer}");
     tokens["template"] = json!("the digit that follows {x} in this list is {y}");

@@ -290,7 +290,7 @@ impl Model {
     /// ```
     #[must_use]
     pub fn with_policy(mut self, policy: &Policy) -> Self {
-        let (residuals, shots) = (policy.residuals, policy.shots);
+        let (residuals, shots) = (policy.residuals, Some(policy.shots));
         self.prompts = PromptSettings { residuals, shots, ..self.prompts };
         self.adjoint = policy.adjoint;
         self

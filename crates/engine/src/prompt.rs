@@ -39,8 +39,9 @@ pub struct PromptSettings {
     pub max_tokens_per_example: Option<usize>,
     /// What each example that is shown is predicted behind.
     pub residuals: Residuals,
-    /// How many examples a prompt shows at most; the others are predicted behind these.
-    pub shots: Shots,
+    /// How many examples a prompt shows at most, or as many as fit; the others are predicted behind
+    /// these. `None`: all of them, and what does not fit is refused.
+    pub shots: Option<Shots>,
 }
 
 impl PromptSettings {
@@ -60,7 +61,7 @@ impl PromptSettings {
             order: Order::Original,
             max_tokens_per_example: None,
             residuals: Residuals::LeaveOneOut,
-            shots: Shots::default(),
+            shots: None,
         }
     }
 }
@@ -158,17 +159,20 @@ impl Prompts {
         let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
         let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
         let examples = task.examples.len();
-        match settings.shots.most {
+        let shots = settings.shots.unwrap_or_default();
+        match shots.most {
             Some(most) if most == 0 || most > examples => {
                 return Err(Error::Shots { task: task.id.clone(), found: most, examples });
             }
             Some(most) if most < examples => {
-                writer.show(&writer.spread(settings.shots.seed)[..most], settings);
+                writer.show(&writer.spread(shots.seed)[..most], settings);
             }
             _ => {}
         }
         match Self::of(&writer) {
-            Err(Error::ContextTooLong { limit, .. }) if settings.shots.most.is_none() => {
+            Err(Error::ContextTooLong { limit, .. })
+                if settings.shots.is_some_and(|shots| shots.most.is_none()) =>
+            {
                 Self::fitting(writer, limit, settings)
             }
             built => built,
@@ -181,7 +185,7 @@ impl Prompts {
         limit: usize,
         settings: &PromptSettings,
     ) -> Result<Self, Error> {
-        let order = writer.spread(settings.shots.seed);
+        let order = writer.spread(settings.shots.unwrap_or_default().seed);
         let mut most = writer.fitting(&order, limit)?.min(order.len() - 1);
         loop {
             writer.show(&order[..most], settings);

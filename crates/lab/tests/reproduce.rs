@@ -270,7 +270,9 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
     for part in [
         "Rules, developed",
         "10 rules",
-        "4 whole policies",
+        "7 whole policies",
+        "on what is observed in other ways",
+        "local adjoints, prefix residuals",
         "The default policy (MLPs by depth)",
         "When the default policy hurts",
         "Abstention",

@@ -25,7 +25,7 @@ fn task(examples: u8) -> Task {
 }
 
 fn settings(residuals: Residuals, most: Option<usize>) -> PromptSettings {
-    let shots = Shots { most, seed: 0 };
+    let shots = Some(Shots { most, seed: 0 });
     PromptSettings { residuals, shots, ..PromptSettings::new(4096) }
 }
 
@@ -88,7 +88,7 @@ fn examples_beyond_the_shots_stand_behind_them() {
     }
     // Another seed shows others; the same one the same.
     let seeded = |seed| {
-        let shots = Shots { most: Some(3), seed };
+        let shots = Some(Shots { most: Some(3), seed });
         let settings = PromptSettings { shots, ..leave_one_out };
         Prompts::build(&task(26), &tokenizer(), &settings).unwrap().query().to_vec()
     };
@@ -121,7 +121,8 @@ fn rows_behind_shots_cost_their_own_tokens() {
 fn as_many_are_shown_as_fit() {
     // Every example takes four tokens, and the query's own part two.
     for (context, shown) in [(4 * 7 + 2, 7), (4 * 7 + 1, 6), (4 * 3 + 2, 3), (6, 1)] {
-        let settings = PromptSettings::new(context);
+        let settings =
+            PromptSettings { shots: Some(Shots::default()), ..PromptSettings::new(context) };
         let prompts = Prompts::build(&task(7), &tokenizer(), &settings).unwrap();
         assert_eq!(prompts.shown(), shown, "{context}");
         let lengths = prompts.leave_one_out().iter().map(Vec::len);
@@ -133,7 +134,7 @@ fn as_many_are_shown_as_fit() {
 #[test]
 fn shots_that_cannot_be_are_refused() {
     let refused = |most, context| {
-        let shots = Shots { most: Some(most), seed: 0 };
+        let shots = Some(Shots { most: Some(most), seed: 0 });
         let settings = PromptSettings { shots, ..PromptSettings::new(context) };
         Prompts::build(&task(5), &tokenizer(), &settings).unwrap_err()
     };
@@ -141,6 +142,10 @@ fn shots_that_cannot_be_are_refused() {
     assert_eq!((refused(0, 99), refused(6, 99)), (shots(0), shots(6)));
     assert!(matches!(refused(3, 13), Error::ContextTooLong { limit: 13, length: 14, .. }));
     // Not even one example fits.
-    let one = Prompts::build(&task(5), &tokenizer(), &PromptSettings::new(5)).unwrap_err();
+    let some = PromptSettings { shots: Some(Shots::default()), ..PromptSettings::new(5) };
+    let one = Prompts::build(&task(5), &tokenizer(), &some).unwrap_err();
     assert!(matches!(one, Error::ContextTooLong { limit: 5, .. }));
+    // Nor are fewer shown where nobody asked for fewer.
+    let all = Prompts::build(&task(5), &tokenizer(), &PromptSettings::new(13)).unwrap_err();
+    assert!(matches!(all, Error::ContextTooLong { limit: 13, .. }));
 }

@@ -1,7 +1,6 @@
 //! Tasks and prompts: literal text written out by hand, and every task that is refused.
 
 use crate::support::{END, config, from, tokenizer, tokenizer_json};
-use fewstep_core::Shots;
 use fewstep_engine::{
     Bos, Error, Example, Label, Order, Place, PromptSettings, Prompts, Query, Task, Tokenizer,
 };
@@ -327,12 +326,7 @@ fn a_prompt_that_does_not_fit_is_refused_or_cut() {
     long.examples[1].x = "hello".repeat(9);
     // "b->0\nc->0\na->" with nine tokens for b: 9 + 4 + 5 + 3.
     let lengths = [21, 10 + 9 + 2, 10 + 9 + 2 + 3];
-    // All three are to be shown, whatever fits.
-    let shots = Shots { most: Some(3), seed: 0 };
-    let fits = |context| {
-        let settings = PromptSettings { shots, ..PromptSettings::new(context) };
-        Prompts::build(&long, &tokenizer(), &settings)
-    };
+    let fits = |context| Prompts::build(&long, &tokenizer(), &PromptSettings::new(context));
     let prompts = fits(64).unwrap();
     let longest = prompts.query().len();
     assert_eq!(prompts.leave_one_out()[0].len(), lengths[0]);

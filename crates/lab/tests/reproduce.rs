@@ -286,7 +286,7 @@ fn rules_are_compared_on_stored_tasks_of_every_kind() {
         );
     }
     let judged = read(&test, "report.md");
-    assert!(judged.contains("Rules, judged") && judged.contains("4 whole policies"));
+    assert!(judged.contains("Rules, judged") && judged.contains("7 whole policies"));
     assert!(
         read(&test.join("figures"), "rules-gains.svg")
             .contains("the best fixed T in hindsight")

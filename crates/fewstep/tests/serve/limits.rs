@@ -62,7 +62,7 @@ fn tasks_are_measured_before_they_are_answered() {
     tokens["template"] = json!("{x} to {y}");
     let roomy = Service::start(&["--tokens", "40"]);
     let fewer = roomy.post("/v1/predict", &one(&tokens)).json();
-    let shown = fewer["geometry"]["shown"].as_u64();
+    let shown = fewer["report"]["geometry"]["shown"].as_u64();
     assert!(shown.is_some_and(|shown| (1..6).contains(&shown)), "{fewer}");
     tokens["template"] = json!("the digit that follows {x} in this list is {y}");
     let refused = ask(&tokens);

@@ -113,6 +113,8 @@ const CLASSES: &[(&str, Kind)] = &[
     ("NotACheckpoint", Kind::Value),
     ("OtherRun", Kind::Value),
     ("NegativeMoment", Kind::Value),
+    ("Shots", Kind::Value),
+    ("NoLocalForm", Kind::Value),
     ("EmptySequence", Kind::Value),
     ("SequenceTooLong", Kind::Value),
     ("BeyondWindow", Kind::Value),

@@ -13,6 +13,7 @@
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 #[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "the comparison needs a part of it")]
 mod support;
 
 use fewstep_engine::{Model, Network, Real, Task};

@@ -1,10 +1,11 @@
 //! What must hold of observing and acting whatever the model: leaks, sharing, linearity, cost.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]
 
-mod support;
-
+use crate::support::{
+    DIGITS, FAMILIES, all_blocks, assert_near, bits, blocks, digits, load, norm, random_case,
+    random_case_of,
+};
 use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
     BlockId, KernelForm, KernelOperator, Labels, Layout, LinearPath, Network, Observation,
@@ -12,10 +13,6 @@ use fewstep_engine::{
     observe_single_position, predict_updated,
 };
 use fewstep_theory::matfree::{self, LinearOperator};
-use support::{
-    DIGITS, FAMILIES, all_blocks, assert_near, bits, blocks, digits, load, norm, random_case,
-    random_case_of,
-};
 
 /// A model of the family of that number, modulo the number of families, and a task.
 fn case(seed: u64) -> (Network<f64>, TokenTask, Vec<BlockId>) {

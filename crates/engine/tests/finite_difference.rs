@@ -1,12 +1,8 @@
 //! Derivatives of the whole model against differences of its own predictions, in `f64`.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
-mod support;
-
+use crate::support::{FAMILIES, all_blocks, blocks, kinds, norm, random_case_of};
 use fewstep_core::Rng;
 use fewstep_engine::{BlockId, FirstFactor, Layout, Lora, Network, Tape, Update};
-use support::{FAMILIES, all_blocks, blocks, kinds, norm, random_case_of};
 
 /// `Σ_i seed_i s_i` at an update.
 fn value(tape: &mut Tape<'_, f64>, update: &Update<f64>, seeds: &[f64]) -> f64 {

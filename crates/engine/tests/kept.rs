@@ -1,6 +1,5 @@
 //! Models that fuzzing came upon and that are worth keeping: each takes a task, or is refused for
 //! its own reason.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
 use fewstep_core::Rng;
 use fewstep_engine::{Config, Error, Model, Parameters, Real, Task, Tokenizer, choose_blocks};

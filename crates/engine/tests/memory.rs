@@ -4,6 +4,7 @@
 
 #[path = "support/allocations.rs"]
 mod allocations;
+#[allow(dead_code, reason = "memory needs a part of it")]
 mod support;
 
 use allocations::{MOST, NOW};

@@ -1,10 +1,8 @@
 //! The model as users have it: limits, what a decision leads to, and updates that become weights.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]
 
-mod support;
-
+use crate::support::{self, FOLDERS, all_blocks, assert_near, bits, blocks, fixture, kinds};
 use fewstep_core::leave_one_out::Averaging;
 use fewstep_core::{
     Block, Decision, Geometry, GradientDescent, HorizonName, HorizonRule, Mixture, Plan,
@@ -15,7 +13,6 @@ use fewstep_engine::{
     descend, memory_plan, predict_updated,
 };
 use fewstep_theory::drift::{self, Departure, Watch};
-use support::{FOLDERS, all_blocks, assert_near, bits, blocks, fixture, kinds};
 
 fn tasks() -> Vec<Task> {
     let text = std::fs::read_to_string(fixture("tasks.jsonl")).unwrap();

@@ -1,19 +1,15 @@
 //! What must hold of observing: it predicts as acting does, and sharing changes no kernel.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
-mod support;
-
+use crate::support::{
+    DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, assert_near, bits, blocks, digits, kinds,
+    load, norm, random_case_of,
+};
 use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
     Applied, BlockId, Descent, Error, FirstFactor, Follow, KernelForm, KernelOperator, Layout,
     Lora, Network, Observation, Order, PassCount, Prepared, Real, Steps, Tape, TokenTask,
     Update, apply_filter, descend, observe, observe_single_position, predict_linear,
     predict_updated,
-};
-use support::{
-    DIGITS, FAMILIES, FOLDERS, Reference, all_blocks, assert_near, bits, blocks, digits, kinds,
-    load, norm, random_case_of,
 };
 
 /// Gap of two kernels relative to the scale of the derivatives that they compare.

@@ -1,16 +1,13 @@
 //! How much arithmetic observing and stepping take, to the last multiplication: a reduction that
 //! is lost fails here, on any machine.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
-mod support;
-
+use crate::support::{blocks, random_parameters};
 use fewstep_core::Rng;
 use fewstep_engine::{
     BlockId, Config, Family, Follow, KernelForm, Labels, Layout, Network, Order, Prepared,
     Steps, TokenTask, Update, count_operations, descend, descend_local, observe, observe_local,
     predict_updated,
 };
-use support::{blocks, random_parameters};
 
 const LAYERS: u64 = 5;
 const LOWEST: u64 = 2;

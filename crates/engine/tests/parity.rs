@@ -3,20 +3,16 @@
 //! `cargo run --release -p fewstep-engine --example parity -- DIRECTORY` does the same with a
 //! folder that is not part of the repository.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
-mod support;
-
+use crate::support::comparison::{self, Deviation};
+use crate::support::obtained::obtained;
+use crate::support::{
+    self, FOLDERS, Reference, all_blocks, assert_near, blocks, fixture, load, matrix_blocks,
+};
 use fewstep_engine::{
     Config, FirstFactor, Gguf, KernelForm, Labels, Layout, Lora, Network, Parameters, Real,
     Steps, Update, descend, observe, predict_updated,
 };
 use std::path::Path;
-use support::comparison::{self, Deviation};
-use support::obtained::obtained;
-use support::{
-    FOLDERS, Reference, all_blocks, assert_near, blocks, fixture, load, matrix_blocks,
-};
 
 const TASKS: [&str; 3] = ["digits", "words", "text"];
 

@@ -1,17 +1,13 @@
 //! Training from nothing: derivatives against references, the optimiser against the textbook,
 //! and runs that come out the same however they are cut.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
-mod support;
-
+use crate::support::{Reference, assert_near, fixture, random_case, random_case_of};
 use fewstep_core::Rng;
 use fewstep_engine::{
     Batch, Config, Error, Family, Gradients, Labels, Layout, Network, Parameters,
     PretrainSettings, Pretraining, Real, StepReport,
 };
 use std::path::Path;
-use support::{Reference, assert_near, fixture, random_case, random_case_of};
 
 /// Of a tensor's norm: what float64 leaves after some thousand operations, and float32.
 const DOUBLE: f64 = 1e-9;

@@ -1,15 +1,11 @@
 //! Local adjoints: what they are made of, what they cost, and what is not run twice.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
-mod support;
-
+use crate::support::{FOLDERS, Reference, all_blocks, assert_near, blocks, load};
 use fewstep_core::{Filter, GradientDescent, Spectrum, StepSize};
 use fewstep_engine::{
     BlockId, BlockKind, Error, KernelForm, Layout, Network, Prepared, Steps, TokenTask,
     descend, descend_local, label_kernels, observe, observe_local, predict_linear_local,
 };
-use support::{FOLDERS, Reference, all_blocks, assert_near, blocks, load};
 
 /// All blocks of a model that have a local form.
 fn local_blocks(model: &Network<f64>) -> Vec<BlockId> {

@@ -1,16 +1,13 @@
 //! What is refused when a model or a task is put together by hand, each with its numbers.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]
 
-mod support;
-
+use crate::support::{blocks, random_case, random_case_of};
 use fewstep_core::{Block, Geometry};
 use fewstep_engine::{
     Error, Family, KernelForm, Labels, Layout, LinearPath, Network, Parameters, Steps,
     TokenTask, Variant, apply_filter, apply_weights, descend, observe, predict_updated,
 };
-use support::{blocks, random_case, random_case_of};
 
 type Part = fn(&mut Parameters) -> &mut Vec<f32>;
 

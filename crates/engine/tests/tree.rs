@@ -1,14 +1,10 @@
 //! Tree order: how many tokens it leaves, and that the passes over them are those over all.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
-mod support;
-
+use crate::support::{DIGITS, all_blocks, assert_near, blocks, digits, load};
 use fewstep_engine::{
     Example, Label, Layout, Network, Order, PassCount, PromptSettings, Prompts, Query, Steps,
     Tape, Task, TokenTask, Tokenizer, Update, descend,
 };
-use support::{DIGITS, all_blocks, assert_near, blocks, digits, load};
 
 /// A task with examples of five bytes, all different or all alike, that asks after three.
 fn bytes(examples: u8, alike: bool, order: Order) -> TokenTask {

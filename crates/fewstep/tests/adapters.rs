@@ -1,10 +1,7 @@
 //! Updates that were saved do later what they did when they were made.
-#![allow(clippy::unwrap_used, reason = "a missing record fails the test")]
 
-mod support;
-
+use crate::support::{self, file_of, printed, records, run, run_with_input, said, task, tasks};
 use serde_json::json;
-use support::{file_of, printed, records, run, run_with_input, said, task, tasks};
 
 /// Rounding of a prediction in single precision, over a model's few layers.
 const ROUNDING: f64 = 1e3 * f32::EPSILON as f64;

@@ -1,10 +1,7 @@
 //! What is wrong with a task is said in its place, and the others are answered.
-#![allow(clippy::unwrap_used, reason = "a missing record fails the test")]
 
-mod support;
-
+use crate::support::{self, file_of, printed, records, run, run_with_input, said, task, tasks};
 use serde_json::{Value, json};
-use support::{file_of, printed, records, run, run_with_input, said, task, tasks};
 
 /// A task with one part replaced.
 fn with(id: &str, change: impl FnOnce(&mut Value)) -> Vec<u8> {

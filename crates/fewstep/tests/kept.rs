@@ -1,15 +1,12 @@
 //! Lines that fuzzing came upon and that are worth keeping: each is answered, or refused for its
 //! own reason.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
-mod support;
-
+use crate::support::file_of;
 use fewstep::tasks::{Tasks, parse};
 use fewstep::{Action, Error, Policy, Predictor};
 use fewstep_core::{HorizonName, HorizonRule, Selection};
 use fewstep_engine::Error as Engine;
 use serde_json::{Value, json};
-use support::file_of;
 
 fn task() -> Value {
     json!({

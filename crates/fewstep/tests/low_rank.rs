@@ -1,11 +1,8 @@
 //! Low-rank updates and norms from the command line: the flags reach the model, files come back.
-#![allow(clippy::unwrap_used, reason = "a missing record fails the test")]
 
-mod support;
-
+use crate::support::{file_of, printed, records, run, said, task, tasks};
 use fewstep_engine::{FirstFactor, Lora, choose_blocks};
 use serde_json::Value;
-use support::{file_of, printed, records, run, said, task, tasks};
 
 /// Rounding of a prediction in single precision, over a model's few layers.
 const ROUNDING: f64 = 1e3 * f32::EPSILON as f64;

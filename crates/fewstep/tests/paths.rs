@@ -1,15 +1,12 @@
 //! With `--full` the query is predicted after every step: where that number of steps leads, and nothing else
 //! changes by it.
-#![allow(clippy::unwrap_used, reason = "a report without a number fails the test")]
 #![allow(clippy::float_cmp, reason = "exact claims get exact tests")]
 
-mod support;
-
+use crate::support::{printed, records, root, run_with_input, said};
 use fewstep::{Action, Policy, Predictor, Report};
 use fewstep_core::{HorizonName, HorizonRule};
 use fewstep_engine::{Config, Model, Parameters, Tokenizer};
 use serde_json::Value;
-use support::{printed, records, root, run_with_input, said};
 
 /// The lines of the examples.
 fn digits() -> Vec<String> {

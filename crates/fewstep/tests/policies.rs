@@ -2,14 +2,11 @@
 //! that a report prints leads to the same report when it is pasted back.
 //!
 //! The service is asked in `serve/policies.rs`, Python in `crates/python/tests/test_policy.py`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
-mod support;
-
+use crate::support::{self, printed, records, root, run, said};
 use fewstep::{Action, Options, Overrides, Policy, Predictor};
 use fewstep_core::{Adjoint, Dynamics, HorizonName, ResidualsName, SelectionName};
 use serde_json::Value;
-use support::{printed, records, root, run, said};
 
 const TASKS: &str = "examples/noisy.jsonl";
 

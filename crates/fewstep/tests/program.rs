@@ -1,9 +1,6 @@
 //! The program around the answers: versions, completions, colours.
-#![allow(clippy::unwrap_used, reason = "a missing word fails the test")]
 
-mod support;
-
-use support::{printed, run, run_with_input, tasks};
+use crate::support::{self, printed, run, run_with_input, tasks};
 
 #[test]
 fn the_version_names_the_commit_where_there_is_one() {

@@ -1,14 +1,11 @@
 //! A run that ends before its time loses no answer, and the next one goes on.
-#![allow(clippy::unwrap_used, reason = "a missing record fails the test")]
 
-mod support;
-
+use crate::support::{fewstep, file_of, printed, records, run, said, tasks};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{fewstep, file_of, printed, records, run, said, tasks};
 
 /// Ids in the order of the file, from whole lines alone.
 fn ids(file: &Path) -> Vec<String> {

@@ -1,13 +1,8 @@
 //! What the examples and transcripts show is what the program prints.
 //!
-//! `UPDATE=1 cargo test -p fewstep --test transcripts` writes them anew.
-#![allow(clippy::unwrap_used, reason = "a page that cannot be read fails the test")]
+//! `UPDATE=1 cargo test -p fewstep transcripts` writes them anew.
 
-mod support;
-#[path = "support/transcript.rs"]
-mod transcript;
-
-use transcript::{Transcripts, same};
+use crate::transcript::{Transcripts, same};
 
 const FEWSTEP: Transcripts = Transcripts {
     program: env!("CARGO_BIN_EXE_fewstep"),

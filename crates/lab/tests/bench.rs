@@ -1,12 +1,9 @@
 //! The benchmark runs, and says what it found; its times are nobody's business here.
-#![allow(clippy::unwrap_used, reason = "a run that fails fails the test")]
 
-mod support;
-
+use crate::support::{lab, printed, run, said};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use support::{lab, printed, run, said};
 
 #[test]
 fn a_quick_run_prints_every_row() {

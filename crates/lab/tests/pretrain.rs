@@ -1,14 +1,11 @@
 //! Making a model by a recipe: its loss falls, and stopping changes nothing.
-#![allow(clippy::unwrap_used, reason = "a run that fails fails the test")]
 
-mod support;
-
+use crate::support::lab;
 use fewstep_engine::Model;
 use fewstep_lab::Error;
 use fewstep_lab::pretraining::{Recipe, Workshop};
 use std::ops::ControlFlow;
 use std::path::Path;
-use support::lab;
 
 const TINY: Recipe = Recipe {
     layers: 1,

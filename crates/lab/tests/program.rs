@@ -1,8 +1,6 @@
 //! The program around its results: its version and its help.
 
-mod support;
-
-use support::{printed, run};
+use crate::support::{printed, run};
 
 #[test]
 fn the_version_is_that_of_fewstep() {

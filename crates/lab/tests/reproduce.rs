@@ -1,14 +1,11 @@
 //! Experiments as they are run: same seeds, same numbers; nothing is lost, and nothing is mixed.
-#![allow(clippy::unwrap_used, reason = "a run that fails fails the test")]
 
-mod support;
-
+use crate::support::{lab, printed, records, run, said};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
-use support::{lab, printed, records, run, said};
 
 /// Runs an experiment into a directory.
 fn reproduce(out: &Path, arguments: &[&str]) -> Output {

@@ -1,7 +1,5 @@
 //! The report of a reproduction: read again by parsers, and the same in both forms.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
-
 use fewstep_lab::Error;
 use fewstep_lab::reproduce::document::{Claim, Document, Figure, Section, Table, Verdict};
 use fewstep_lab::reproduce::plot::{Axis, Plot, Point, Series, Style};

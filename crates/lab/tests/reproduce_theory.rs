@@ -1,7 +1,5 @@
 //! The paper's statements, put to the test with few draws.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
-
 use fewstep_lab::Error;
 use fewstep_lab::reproduce::document::{Section, Verdict};
 use fewstep_lab::reproduce::theory::{TheorySettings, theory};

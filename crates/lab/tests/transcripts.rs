@@ -1,13 +1,8 @@
 //! What the transcripts show is what the program prints.
 //!
-//! `UPDATE=1 cargo test -p fewstep-lab --test transcripts` writes them anew.
-#![allow(clippy::unwrap_used, reason = "a page that cannot be read fails the test")]
+//! `UPDATE=1 cargo test -p fewstep-lab transcripts` writes them anew.
 
-mod support;
-#[path = "../../fewstep/tests/support/transcript.rs"]
-mod transcript;
-
-use transcript::Transcripts;
+use crate::transcript::Transcripts;
 
 #[test]
 fn the_transcripts_show_what_is_printed() {

@@ -1,7 +1,9 @@
 //! LoRA adapters for llama.cpp, read by a reader of this file's own.
 
+use crate::adapters::{
+    as_checkpoint, multiply, random_model, random_update, transpose, wide_model,
+};
 use crate::support::{FAMILIES, assert_near, blocks, matrix_blocks, norm};
-use crate::{as_checkpoint, multiply, random_model, random_update, transpose, wide_model};
 use fewstep_core::Rng;
 use fewstep_engine::{Config, Error, Gguf, Update};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! PEFT adapters, both ways.
 
+use crate::adapters::{
+    as_checkpoint, multiply, random_model, random_update, tensors, transpose, wide_model,
+};
 use crate::support::{
     FAMILIES, assert_near, blocks, fixture, matrix_blocks, norm, random_case_of,
-};
-use crate::{
-    as_checkpoint, multiply, random_model, random_update, tensors, transpose, wide_model,
 };
 use fewstep_core::Rng;
 use fewstep_engine::{

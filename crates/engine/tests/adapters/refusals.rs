@@ -1,6 +1,6 @@
 //! Adapters that are not read, each with what was found and what is allowed.
 
-use crate::peft::rename;
+use crate::adapters::peft::rename;
 use crate::support::fixture;
 use fewstep_engine::{Error, Model, Update};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Quantised blocks against the numbers that the format's own package gives.
 
-use crate::support::{encoding, fixture};
+use crate::gguf::support::{encoding, fixture};
 use fewstep_engine::{Encoding, Error, QuantisedMatrix};
 use safetensors::SafeTensors;
 use std::fs;

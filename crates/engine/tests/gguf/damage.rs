@@ -1,7 +1,7 @@
 //! Damaged and hostile files: an error each, never a panic, and no more memory than the file's.
 
-use crate::support::{Draft, Meta, fixture, text};
-use crate::tokenizers::config;
+use crate::gguf::support::{Draft, Meta, fixture, text};
+use crate::gguf::tokenizers::config;
 use fewstep_engine::{Error, Gguf};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! Whole models: names, layouts and settings are those of the checkpoints they were made from.
 
-use crate::support::{Draft, Meta, checksum, encoding, fixture, json, open, text};
+use crate::gguf::support::{Draft, Meta, checksum, encoding, fixture, json, open, text};
 use fewstep_engine::{Encoding, Error, Gguf};
 use serde_json::{Value, json};
 use std::fs;

@@ -1,9 +1,9 @@
 //! The real model that `models/smollm2` obtains, if it is there.
 
-use crate::obtained::obtained;
-use crate::support::{checksum, fixture, json};
-use crate::texts::Texts;
-use crate::tokenizers::config;
+use crate::gguf::support::{checksum, fixture, json};
+use crate::gguf::texts::Texts;
+use crate::gguf::tokenizers::config;
+use crate::support::obtained::obtained;
 use fewstep_engine::{Bos, Error, Gguf, Layout, Model};
 use serde_json::{Value, json as value};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Mixed texts from a seed: the same as those of `fixtures/gguf/texts.py`.
 
-use crate::support::{crc32, fixture, json};
+use crate::gguf::support::{crc32, fixture, json};
 use serde_json::Value;
 
 struct SplitMix(u64);

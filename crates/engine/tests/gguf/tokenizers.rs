@@ -1,7 +1,7 @@
 //! Tokenizers in GGUF files and of the same kinds in `tokenizer.json`, against Python's ids.
 
-use crate::support::{Draft, Meta, fixture, json, open, text, texts};
-use crate::texts::Texts;
+use crate::gguf::support::{Draft, Meta, fixture, json, open, text, texts};
+use crate::gguf::texts::Texts;
 use fewstep_engine::{Bos, Config, Error, Tokenizer};
 use serde_json::Value;
 use std::fs;

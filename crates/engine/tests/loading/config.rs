@@ -1,6 +1,6 @@
 //! `config.json`: what is accepted, and every refusal by name.
 
-use crate::support::CONFIG;
+use crate::loading::support::CONFIG;
 use fewstep_engine::{Config, Error, Family};
 use serde_json::{Value, json};
 use std::fs;

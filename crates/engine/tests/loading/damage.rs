@@ -1,6 +1,6 @@
 //! Damaged and hostile weight files: an error each, never a panic.
 
-use crate::support::{config, file, raw, tensor, tensors};
+use crate::loading::support::{config, file, raw, tensor, tensors};
 use fewstep_engine::{Error, Parameters, Weights};
 use safetensors::Dtype;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Finding a model: directories, the cache, and a hub of one thread on this machine.
 
-use crate::support::{CONFIG, file, tensors, write_shards};
+use crate::loading::support::{CONFIG, file, tensors, write_shards};
 use fewstep_engine::{Error, HubSettings, Progress, locate};
 use safetensors::Dtype;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The Llama family: what its configurations and checkpoints say, and every refusal by name.
 
-use crate::support::{encode, file, values, write_shards};
+use crate::loading::support::{encode, file, values, write_shards};
 use fewstep_engine::{
     Config, Error, Family, Llama, Network, Parameters, Precision, Rotary, Scaling, Variant,
     Yarn,
@@ -292,13 +292,13 @@ fn names(prefix: &str) -> Vec<(String, Vec<usize>)> {
     names
 }
 
-fn tensors(prefix: &str) -> Vec<crate::support::Tensor> {
+fn tensors(prefix: &str) -> Vec<crate::loading::support::Tensor> {
     names(prefix)
         .into_iter()
         .enumerate()
         .map(|(index, (name, shape))| {
             let bytes = encode(Dtype::F32, &values(index, shape.iter().product()));
-            crate::support::Tensor { name, shape, dtype: Dtype::F32, bytes }
+            crate::loading::support::Tensor { name, shape, dtype: Dtype::F32, bytes }
         })
         .collect()
 }
@@ -315,7 +315,7 @@ fn weights_arrive_under_all_names() {
     let at = |index: usize, size: usize| values(index, size);
     for prefix in ["model.", ""] {
         let mut all = tensors(prefix);
-        all.push(crate::support::Tensor {
+        all.push(crate::loading::support::Tensor {
             name: format!("{prefix}layers.1.self_attn.rotary_emb.inv_freq"),
             shape: vec![1],
             dtype: Dtype::F32,

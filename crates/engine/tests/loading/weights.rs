@@ -1,6 +1,6 @@
 //! Tensors and parameters: every layout of a checkpoint, and every mismatch with its model.
 
-use crate::support::{
+use crate::loading::support::{
     Tensor, config, encode, names, tensor, tensors, values, write, write_shards,
 };
 use fewstep_engine::{Config, Error, Parameters, Precision, Weights};
@@ -78,7 +78,7 @@ fn every_layout_gives_the_same_parameters() {
             write_shards(directory.path(), &shards);
             assert_is_the_model(&load(directory.path()).unwrap());
 
-            let bytes = crate::support::file(&all);
+            let bytes = crate::loading::support::file(&all);
             assert_is_the_model(&Parameters::from_bytes(&bytes, &config()).unwrap());
         }
     }
@@ -125,7 +125,7 @@ fn output_embedding_is_tied_or_its_own() {
 }
 
 fn load_untied(tensors: &[Tensor], config: &Config) -> Result<Parameters, Error> {
-    Parameters::from_bytes(&crate::support::file(tensors), config)
+    Parameters::from_bytes(&crate::loading::support::file(tensors), config)
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn an_index_is_not_believed() {
     for shard in
         ["../model.safetensors", "/etc/passwd", "inside/a", "..", ".", "", "a\\b", "c:d", "a/"]
     {
-        crate::support::write_index(path, &serde_json::json!({"wte.weight": shard}));
+        crate::loading::support::write_index(path, &serde_json::json!({"wte.weight": shard}));
         let refused = Error::ShardName { file: index.clone(), shard: shard.to_owned() };
         assert_eq!(load(path), Err(refused), "{shard:?}");
     }
@@ -227,7 +227,7 @@ fn an_index_is_not_believed() {
     let many: serde_json::Map<_, _> =
         (0..1025).map(|i| (format!("t{i}"), format!("s{i}").into())).collect();
     for (found, map) in [(0, serde_json::Map::new()), (1025, many)] {
-        crate::support::write_index(path, &map.into());
+        crate::loading::support::write_index(path, &map.into());
         let refused = Error::ShardCount { file: index.clone(), found, limit: 1024 };
         assert_eq!(load(path), Err(refused));
     }
@@ -248,7 +248,7 @@ fn an_index_is_not_believed() {
     write_shards(path, &[("b", high), ("a", low)]);
     let everything: serde_json::Map<_, _> =
         all.iter().map(|t| (t.name.clone(), "a".into())).collect();
-    crate::support::write_index(path, &everything.into());
+    crate::loading::support::write_index(path, &everything.into());
     let Err(Error::MissingTensor { file, .. }) = load(path) else {
         panic!("an index that is wrong was accepted");
     };
@@ -356,7 +356,7 @@ fn what_cannot_be_saved_is_refused() {
 #[test]
 fn tensors_are_listed_and_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
-    let bytes = crate::support::file(&tensors("", Dtype::F32));
+    let bytes = crate::loading::support::file(&tensors("", Dtype::F32));
     let weights = Weights::from_bytes(&bytes).unwrap();
     shared(&weights);
     let mut expected: Vec<String> = names().into_iter().map(|(name, _)| name).collect();

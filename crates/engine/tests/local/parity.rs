@@ -1,6 +1,6 @@
 //! Against another implementation: kernels and ten steps, in both precisions.
 
-use crate::local_blocks;
+use crate::local::local_blocks;
 use crate::support::comparison::{self, Deviation};
 use crate::support::{Reference, load};
 use fewstep_engine::{FirstFactor, Lora, Network, Real, descend_local, observe_local};

@@ -1,6 +1,6 @@
 //! Where local adjoints are the whole ones, and where they are not.
 
-use crate::local_blocks;
+use crate::local::local_blocks;
 use crate::support::{FAMILIES, FOLDERS, Reference, assert_near, load, norm, random_case_of};
 use fewstep_core::Block;
 use fewstep_engine::{

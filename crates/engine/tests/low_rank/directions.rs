@@ -1,7 +1,7 @@
 //! Which directions a first factor keeps, and what kernel they leave.
 
+use crate::low_rank::whole::{case, dot, firsts, project, settings, whole_derivatives};
 use crate::support::{self, FAMILIES, assert_near, bits, blocks, random_case_of};
-use crate::whole::{case, dot, firsts, project, settings, whole_derivatives};
 use fewstep_core::Spectrum;
 use fewstep_engine::{
     Config, Error, FirstFactor, KernelForm, KernelOperator, Labels, Layout, Lora, Network,

@@ -1,7 +1,7 @@
 //! Steps, sums with other blocks, files, and what is refused.
 
+use crate::low_rank::whole::{by_heads, case, expand, project, settings, whole_derivatives};
 use crate::support::{self, FAMILIES, assert_near, bits, blocks, norm, random_case_of};
-use crate::whole::{by_heads, case, expand, project, settings, whole_derivatives};
 use fewstep_engine::{
     BlockId, Error, FirstFactor, KernelForm, Layout, Lora, Network, Steps, Tape, Update,
     descend, observe, predict_updated,

@@ -1,6 +1,6 @@
 //! Which examples a prompt shows: written out by hand, and how many tokens that leaves.
 
-use crate::support::tokenizer;
+use crate::prompts::support::tokenizer;
 use fewstep_core::{Residuals, Shots};
 use fewstep_engine::{
     Error, Example, Label, Layout, Order, PromptSettings, Prompts, Query, Task, TokenTask,

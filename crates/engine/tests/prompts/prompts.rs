@@ -1,6 +1,6 @@
 //! Tasks and prompts: literal text written out by hand, and every task that is refused.
 
-use crate::support::{END, config, from, tokenizer, tokenizer_json};
+use crate::prompts::support::{END, config, from, tokenizer, tokenizer_json};
 use fewstep_engine::{
     Bos, Error, Example, Label, Order, Place, PromptSettings, Prompts, Query, Task, Tokenizer,
 };

@@ -1,6 +1,8 @@
 //! Tokenizers: ids worked out by hand, and every file that is refused.
 
-use crate::support::{END, MERGES, config, from, tokenizer, tokenizer_json, vocabulary};
+use crate::prompts::support::{
+    END, MERGES, config, from, tokenizer, tokenizer_json, vocabulary,
+};
 use fewstep_engine::{Bos, Config, Error, Tokenizer};
 use proptest::prelude::*;
 use serde_json::{Value, json};

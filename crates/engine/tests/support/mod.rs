@@ -1,6 +1,4 @@
 //! What the tests of passes share: fixtures, random small models, and one way to say "close".
-#![allow(dead_code, reason = "every test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use fewstep_core::Rng;
 use fewstep_engine::{

@@ -1,11 +1,11 @@
 //! How many steps follow from a report, and what they do.
 
-use crate::arithmetic::{
+use crate::recompute::arithmetic::{
     Rows, dot, eigen, eliminate, largest_eigenvalue, multiply, semidefinite, shifted, steps,
     within_range,
 };
-use crate::prompt::{Prompt, number, numbers, rows};
-use crate::signal::Fit;
+use crate::recompute::prompt::{Prompt, number, numbers, rows};
+use crate::recompute::signal::Fit;
 
 /// A prompt once its blocks are chosen, with everything at every candidate horizon.
 struct Path<'p, 'r> {

@@ -1,6 +1,6 @@
 //! What a report says about a prompt, and which blocks follow from it.
 
-use crate::arithmetic::{
+use crate::recompute::arithmetic::{
     Rows, add, dot, draw, eliminate, largest_eigenvalue, multiply, semidefinite, shifted,
     solve, steps, within_range, zeros,
 };

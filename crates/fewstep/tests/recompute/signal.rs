@@ -1,6 +1,8 @@
 //! How much of the residuals is signal: `r ~ N(0, τ²K + σ²I)` fitted by elimination alone.
 
-use crate::arithmetic::{Rows, dot, eigen, eliminate, multiply, shifted, solve, within_range};
+use crate::recompute::arithmetic::{
+    Rows, dot, eigen, eliminate, multiply, shifted, solve, within_range,
+};
 
 /// The share of the residuals' mean square below which noise is no more than rounding.
 const ROUNDING_NOISE: f64 = 1e-8;

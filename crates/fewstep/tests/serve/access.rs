@@ -1,6 +1,6 @@
 //! Who may come in, and from where.
 
-use crate::client::{Client, Service, one};
+use crate::serve::client::{Client, Service, one};
 use crate::support::{run, said, task};
 
 /// A directory with a token in it.

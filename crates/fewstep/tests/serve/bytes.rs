@@ -1,6 +1,6 @@
 //! A report is the same to the byte, however it was asked for.
 
-use crate::client::{Service, with};
+use crate::serve::client::{Service, with};
 use crate::support::{printed, records, run_with_input, said, tasks};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Adapt once, ask many times.
 
-use crate::client::{Answer, Service, one, query, with};
+use crate::serve::client::{Answer, Service, one, query, with};
 use crate::support::{printed, run_with_input, said, task};
 use serde_json::{Value, json};
 

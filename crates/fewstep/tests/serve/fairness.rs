@@ -1,7 +1,7 @@
 //! Long requests do not keep short ones waiting, nor does anybody keep the service busy who has
 //! gone away.
 
-use crate::client::{LONG, Service, long_list, long_task, one, query};
+use crate::serve::client::{LONG, Service, long_list, long_task, one, query};
 use crate::support::task;
 use serde_json::{Value, json};
 use std::time::Duration;

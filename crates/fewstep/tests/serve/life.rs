@@ -1,6 +1,6 @@
 //! How a service begins and ends.
 
-use crate::client::{Client, LONG, Service, VERY_LONG, long_list, long_task, one};
+use crate::serve::client::{Client, LONG, Service, VERY_LONG, long_list, long_task, one};
 use crate::support::task;
 use fewstep::serve::{Limits, Service as Within, Settings};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Everything has a limit, and says so.
 
-use crate::client::{Client, Service, VERY_LONG, long_list, long_task, one, with};
+use crate::serve::client::{Client, Service, VERY_LONG, long_list, long_task, one, with};
 use crate::support::{printed, run, task};
 use serde_json::{Value, json};
 use std::io::Read;

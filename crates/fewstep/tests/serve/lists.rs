@@ -1,6 +1,6 @@
 //! Many tasks in a request: lines in order, each for itself.
 
-use crate::client::{Service, long_list, long_task};
+use crate::serve::client::{Service, long_list, long_task};
 use crate::support::{printed, run_with_input, task, tasks};
 use serde_json::{Value, json};
 

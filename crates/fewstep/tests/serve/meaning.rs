@@ -1,6 +1,6 @@
 //! What is wrong with a request is said, with the field at fault.
 
-use crate::client::{Client, Service, one, with};
+use crate::serve::client::{Client, Service, one, with};
 use crate::support::task;
 use serde_json::{Value, json};
 

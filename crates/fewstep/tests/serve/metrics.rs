@@ -1,6 +1,6 @@
 //! What is counted and written down, and that nothing of a request is in it.
 
-use crate::client::{Service, one, query};
+use crate::serve::client::{Service, one, query};
 use crate::support::task;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Every request starts from the default policy, an override changes only what it names, and the
 //! policy that a report prints is accepted back.
 
-use crate::client::{Service, with};
+use crate::serve::client::{Service, with};
 use crate::support::task;
 use serde_json::{Value, json};
 

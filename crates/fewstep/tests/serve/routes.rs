@@ -1,6 +1,6 @@
 //! Every route, and what every answer says to browsers.
 
-use crate::client::{Service, one};
+use crate::serve::client::{Service, one};
 use crate::support::task;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! `/openapi.json` is held against what is answered.
 
-use crate::client::{Answer, Service, long_task, one, query, with};
+use crate::serve::client::{Answer, Service, long_task, one, query, with};
 use crate::support::task;
 use serde_json::{Value, json};
 

@@ -1,6 +1,4 @@
 //! What the tests of the program share: running it.
-#![allow(dead_code, unused_imports, reason = "every test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 #[path = "../../../fewstep/tests/support/process.rs"]
 mod process;

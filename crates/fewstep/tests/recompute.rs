@@ -3,19 +3,16 @@
 //! Everything here is worked out from the JSON alone, with arithmetic of its own: steps are taken
 //! literally, determinants and solutions come from elimination, the largest eigenvalue from
 //! powers, the others from rotations. Nothing of the libraries is called.
-#![allow(clippy::unwrap_used, reason = "a report without a number fails the test")]
 
 mod arithmetic;
 mod how_far;
 mod prompt;
 mod signal;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::{printed, records, run, said};
 use prompt::Prompt;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use support::{printed, records, run, said};
 
 /// The reports of `decide` with some flags.
 fn reports(tasks: &str, flags: &str) -> Vec<Value> {

@@ -1,16 +1,13 @@
 //! Updates as adapters of other tools: what is written, what is read, what is refused.
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod gguf;
 mod peft;
 mod refusals;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::{random_case_of, random_parameters};
 use fewstep_core::Rng;
 use fewstep_engine::{BlockId, Config, Network, Parameters, Real, Update};
 use std::collections::BTreeMap;
-use support::{random_case_of, random_parameters};
 
 /// A random model of a family.
 fn random_model(family: u64, seed: u64) -> Network {

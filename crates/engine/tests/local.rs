@@ -3,14 +3,11 @@
 //! Differences of predictions are taken where the references are made (`fixtures/local.py`): an
 //! update acts at all positions, so that no public function moves the last position alone.
 
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
-
 mod parity;
 mod refusals;
-#[path = "../support/mod.rs"]
-mod support;
 mod whole;
 
+use crate::support;
 use fewstep_engine::{BlockId, BlockKind, Config};
 
 /// All blocks that have a local form.

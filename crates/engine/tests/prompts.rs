@@ -1,6 +1,6 @@
 //! From text to ids: tokenizers against ids worked out by hand, prompts against literal text.
 
 mod arrangement;
-mod prompts;
 mod support;
 mod tokens;
+mod whole;

@@ -153,16 +153,6 @@ pub enum Error {
         /// A file that only one of them has.
         name: String,
     },
-    /// Updates are to be saved, but none are made.
-    #[error(
-        "--save-adapter {} has nothing to save with --dynamics linear, which makes no update; \
-         omit one of them",
-        directory.display()
-    )]
-    NothingToSave {
-        /// The directory.
-        directory: PathBuf,
-    },
     /// A figure could not be drawn.
     #[error("cannot draw {}: {problem}", file.display())]
     Figure {

@@ -44,6 +44,52 @@ fn a_saved_update_gives_the_prediction_that_it_gave() {
     assert!(moved);
 }
 
+/// By the linearised model nothing is run again: what is saved is the update along which it predicts, of
+/// rank at most the number of examples in every matrix.
+#[test]
+fn an_update_is_saved_without_steps() {
+    let (directory, name) = file_of(tasks(3).as_bytes());
+    let adapters = directory.path().join("adapters");
+    let path = adapters.to_str().unwrap();
+    let model = fewstep::builtin().unwrap();
+    for adjoint in ["local", "whole"] {
+        let flags = ["predict", &name, "--json", "--full", "--adjoint", adjoint];
+        let plain = run(&flags);
+        let made = run(&[&flags[..], &["--save-adapter", path]].concat());
+        assert!(made.status.success(), "{}", said(&made));
+        assert_eq!(printed(&made), printed(&plain));
+        for (report, line) in records(&printed(&made)).iter().zip(tasks(3).lines()) {
+            let task: fewstep_engine::Task = serde_json::from_str(line).unwrap();
+            let file = adapters.join(format!("{}.safetensors", task.id));
+            let update = fewstep_engine::Update::load(&file, model.network()).unwrap();
+            let read = model.read(&task).unwrap();
+            let query = read.sequences().last().unwrap().clone();
+            let layout = fewstep_engine::Layout::shared(&[query]).unwrap();
+            let predict = match adjoint {
+                "local" => fewstep_engine::predict_linear_local,
+                _ => fewstep_engine::predict_linear,
+            };
+            let found = predict(model.network(), layout, read.labels(), &update).unwrap();
+            let linear = report["prediction"]["linear"].as_f64().unwrap();
+            assert!(found.change.abs() > 1e-3, "{found:?}");
+            assert!((found.prediction + found.change - linear).abs() < 1e-4, "{found:?}");
+        }
+    }
+    let flags = ["predict", &name, "--save-adapter", path, "--adapter-format", "peft"];
+    std::fs::remove_dir_all(&adapters).unwrap();
+    assert!(run(&flags).status.success());
+    for line in tasks(3).lines() {
+        let task: fewstep_engine::Task = serde_json::from_str(line).unwrap();
+        let settings =
+            std::fs::read(adapters.join(&task.id).join("adapter_config.json")).unwrap();
+        let settings: serde_json::Value = serde_json::from_slice(&settings).unwrap();
+        let ranks = settings["rank_pattern"].as_object().unwrap().values();
+        for rank in ranks.chain([&settings["r"]]) {
+            assert!(rank.as_u64().unwrap() <= task.examples.len() as u64, "{settings}");
+        }
+    }
+}
+
 #[test]
 fn one_file_serves_new_queries_as_the_engine_says() {
     let (directory, name) = file_of(tasks(1).as_bytes());

@@ -222,7 +222,6 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec![&good, "--step-scale", "nan"], "over 0 and under 1"),
         (vec![&good, "--threads", "0"], "from 1"),
         (vec![&good, "--resume"], "--out"),
-        (vec![&good, "--dynamics", "linear", "--save-adapter", "x"], "nothing to save"),
         (vec![&good, "--adapter", "no-such-adapter"], "no-such-adapter"),
         (vec![&good, "--adapter", "x", "--horizon", "3"], "cannot be used with"),
         (vec![&good, "--adapter", "x", "--adjoint", "whole"], "cannot be used with"),

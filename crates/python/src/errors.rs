@@ -145,7 +145,6 @@ const CLASSES: &[(&str, Kind)] = &[
     ("OutLine", Kind::File),
     ("NoAdapter", Kind::File),
     ("AdapterInTheWay", Kind::File),
-    ("NothingToSave", Kind::Value),
     ("Figure", Kind::Runtime),
     ("OpenToAll", Kind::Value),
     ("Listen", Kind::File),
@@ -155,6 +154,7 @@ const CLASSES: &[(&str, Kind)] = &[
     ("WrongShape", Kind::Value),
     ("Closed", Kind::Runtime),
     ("OtherSettings", Kind::Value),
+    ("NothingToSave", Kind::Value),
 ];
 
 /// Where the variants are described.
@@ -165,8 +165,9 @@ const SOURCES: [&str; 3] = [
 ];
 
 /// What the classes of the border are, which no source describes.
-const BORDER: [(&str, &str); 4] = [
+const BORDER: [(&str, &str); 5] = [
     ("Closed", "Something was asked of a model that was closed."),
+    ("NothingToSave", "An update is to be written, and no block was chosen."),
     ("OtherSettings", "A directory holds answers that another model or policy gave."),
     ("WrongShape", "An array has more or fewer axes than are needed."),
     ("WrongType", "An object is of a kind that cannot be used here."),

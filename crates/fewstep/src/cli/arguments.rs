@@ -89,7 +89,8 @@ pub(super) enum Command {
 pub(super) struct Predict {
     #[command(flatten)]
     pub(super) shared: Shared,
-    /// Write each task's update to DIR, named after its ID
+    /// Write each task's update to DIR, named after its ID: the one that steps made, or the one along
+    /// which the linearised model predicts
     #[arg(long, value_name = "DIR")]
     pub(super) save_adapter: Option<PathBuf>,
     /// What an update is written as
@@ -215,14 +216,14 @@ pub(super) struct Shared {
     #[arg(long, value_name = "C", value_parser = fraction, help_heading = "Decision")]
     pub(super) step_scale: Option<f64>,
     /// How an update is carried out: steps, taken in the model, or linear, by the linearised model
-    /// [default: linear; paper, and with --save-adapter: steps]
+    /// [default: linear; paper: steps]
     #[arg(long, value_name = "DYNAMICS", help_heading = "Decision")]
     pub(super) dynamics: Option<Dynamics>,
     /// How often the interval beside a prediction is meant to hold the answer [default: 0.8]
     #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
     pub(super) coverage: Option<f64>,
     /// Which part of a prediction's derivative is taken: whole, the sum over all tokens, or local,
-    /// the term of the token where the prediction is read [default: whole]
+    /// the term of the token where the prediction is read [default: local; paper: whole]
     #[arg(long, value_name = "PART", help_heading = "Decision")]
     pub(super) adjoint: Option<Adjoint>,
     /// What an example is predicted behind: leave-one-out, all other examples, or prefix, those

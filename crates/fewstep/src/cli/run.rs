@@ -15,7 +15,6 @@ use crate::report::{Failure, Report};
 use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
-use fewstep_core::Dynamics;
 use fewstep_engine::{HubSettings, Model, Task};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -45,16 +44,8 @@ pub(super) enum Answer {
 
 /// The command `fewstep predict`.
 pub(super) fn predict(arguments: Predict) -> Result<End, Error> {
-    let Predict { mut shared, save_adapter, adapter_format, adapter } = arguments;
-    shared.dynamics = match (shared.dynamics, &save_adapter) {
-        (Some(Dynamics::Linear), Some(directory)) => {
-            return Err(Error::NothingToSave { directory: directory.clone() });
-        }
-        // What is saved is what the model was run with.
-        (None, Some(_)) => Some(Dynamics::Steps),
-        (dynamics, _) => dynamics,
-    };
-    let predictor = predictor(&shared, Action::Act)?;
+    let Predict { shared, save_adapter, adapter_format, adapter } = arguments;
+    let predictor = predictor(&shared, Action::Act)?.with_updates(save_adapter.is_some());
     let adapters =
         adapter.as_deref().map(|path| Adapters::open(path, predictor.model().network()));
     let adapters = adapters.transpose()?;

@@ -30,7 +30,8 @@ fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
     let directory = tempfile::tempdir().unwrap();
     let adapters = directory.path().to_str().unwrap();
     let input = query("a", 7, "4").to_string();
-    let made = run_with_input(&["predict", "-", "--save-adapter", adapters], input.as_bytes());
+    let flags = ["predict", "-", "--dynamics", "steps", "--save-adapter", adapters];
+    let made = run_with_input(&flags, input.as_bytes());
     assert!(made.status.success(), "{}", said(&made));
     let file = format!("{adapters}/a.safetensors");
     let input = query("b", 7, "6").to_string();

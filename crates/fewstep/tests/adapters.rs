@@ -75,7 +75,8 @@ fn an_update_is_saved_without_steps() {
             assert!((found.prediction + found.change - linear).abs() < 1e-4, "{found:?}");
         }
     }
-    let flags = ["predict", &name, "--save-adapter", path, "--adapter-format", "peft"];
+    let flags = ["predict", &name, "--adjoint", "local", "--save-adapter", path];
+    let flags = [&flags[..], &["--adapter-format", "peft"]].concat();
     std::fs::remove_dir_all(&adapters).unwrap();
     assert!(run(&flags).status.success());
     for line in tasks(3).lines() {

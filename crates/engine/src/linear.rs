@@ -109,7 +109,7 @@ pub fn predict_linear_local<R: Real>(
 
 /// The prediction of the only sequence, and how it changes along an update.
 fn along<R: Real>(
-    mut tape: Tape<'_, R>,
+    mut tape: Tape<R>,
     update: &Update<R>,
 ) -> Result<LinearPrediction, Error> {
     let prediction = finite(tape.predictions(), 0)?[0];

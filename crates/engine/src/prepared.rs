@@ -27,15 +27,15 @@ use std::sync::Arc;
 ///
 /// See [`Prepared::further`].
 #[derive(Clone, Debug)]
-pub struct Prepared<'m, R: Real = f32> {
+pub struct Prepared<R: Real = f32> {
     task: TokenTask,
-    tape: Tape<'m, R>,
+    tape: Tape<R>,
     observation: Observation,
     /// Keys and values of the query's prompt, with local adjoints.
     context: Option<Arc<Context<R>>>,
 }
 
-impl<'m, R: Real> Prepared<'m, R> {
+impl<R: Real> Prepared<R> {
     /// Observes a task with its own query, and keeps what further queries need.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
@@ -102,7 +102,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn local(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
@@ -112,6 +112,16 @@ impl<'m, R: Real> Prepared<'m, R> {
         let kernels = kernels(&tape, KernelForm::Cheapest);
         let observation = observation(task, blocks, predictions, kernels, &tape)?;
         Ok(Self { task: task.clone(), tape, observation, context })
+    }
+
+    /// The task in tokens.
+    ///
+    /// # Examples
+    ///
+    /// See [`Model::read_further`](crate::Model::read_further).
+    #[must_use]
+    pub fn task(&self) -> &TokenTask {
+        &self.task
     }
 
     /// What was seen with the task's own query.
@@ -138,7 +148,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     pub(crate) fn acting(
         self,
         blocks: &[BlockId],
-    ) -> Result<(Tape<'m, R>, TokenTask, Observation), Error> {
+    ) -> Result<(Tape<R>, TokenTask, Observation), Error> {
         let Self { task, tape, observation, .. } = self;
         Ok((tape.acting(task.labels(), blocks)?, task, observation))
     }

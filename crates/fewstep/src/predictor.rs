@@ -164,7 +164,7 @@ impl Predictor {
     fn linear_update(
         &self,
         task: &Task,
-        prepared: Prepared<'_>,
+        prepared: Prepared,
         decision: &Decision,
     ) -> Result<(Observation, Update), Error> {
         let selected = &decision.which.selected;
@@ -180,7 +180,7 @@ impl Predictor {
     fn act(
         &self,
         task: &Task,
-        prepared: Prepared<'_>,
+        prepared: Prepared,
         decision: &Decision,
     ) -> Result<(Observation, Outcome), Error> {
         if decision.plan != Plan::None {

@@ -45,7 +45,7 @@ pub(super) struct Ready<'m> {
     /// Those of further queries on the same examples.
     further: Vec<Vec<u32>>,
     pub(super) labels: Labels,
-    answering: Vec<(Answering, Predictor, Option<Prepared<'m>>)>,
+    answering: Vec<(Answering, Predictor, Option<Prepared>)>,
     /// A pool of one thread, and one of all.
     pools: Vec<ThreadPool>,
     pub(super) llama: Option<Llama>,
@@ -163,7 +163,7 @@ impl<'m> Ready<'m> {
         }
     }
 
-    fn by(&self, by: Answering) -> (&Predictor, Option<&Prepared<'m>>) {
+    fn by(&self, by: Answering) -> (&Predictor, Option<&Prepared>) {
         let found = self.answering.iter().find(|(known, ..)| *known == by);
         let (_, predictor, prepared) = found.expect("it was made ready");
         (predictor, prepared.as_ref())

@@ -104,21 +104,14 @@ fn by_matrix<R: Real>(tape: &Tape<R>) -> Vec<Vec<(usize, BlockId)>> {
 }
 
 /// The inputs of a matrix and the adjoints of its outputs.
-fn factors_of<'a, R: Real>(
-    tape: &'a Tape<R>,
-    members: &[(usize, BlockId)],
-) -> Factors<'a, R> {
+fn factors_of<'a, R: Real>(tape: &'a Tape<R>, members: &[(usize, BlockId)]) -> Factors<'a, R> {
     let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
     Factors { inputs: tape.inputs(layer, kind), outputs: tape.outputs_adjoint(layer, kind) }
 }
 
 impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]` and adjoints `[rows, out]`.
-    fn new(
-        tape: &Tape<R>,
-        factors: &'a Factors<'a, R>,
-        members: &[(usize, BlockId)],
-    ) -> Self {
+    fn new(tape: &Tape<R>, factors: &'a Factors<'a, R>, members: &[(usize, BlockId)]) -> Self {
         let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
         let shape = tape.factor_shape(layer, kind);
         let rows = factors.inputs.len() / shape.0;

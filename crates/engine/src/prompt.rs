@@ -214,6 +214,7 @@ impl Prompts {
         let template = task.template()?;
         let query = task.examples.len();
         let prompt = |asked: &Query| {
+            task.check_query(asked)?;
             let x = shortened(&asked.x, tokenizer, settings.max_tokens_per_example)?;
             writer.prefixes[query] = template.prefix(x);
             writer.prompt(Place::Query, &mut read.labels().tokens().to_vec())

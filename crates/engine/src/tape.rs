@@ -453,6 +453,23 @@ impl<R: Real> Tape<R> {
         Ok(tape)
     }
 
+    /// The same tape without what another pass would write over: its factors are left.
+    pub(crate) fn at_rest(mut self) -> Self {
+        let nothing = || Buffer::new(0);
+        self.input = nothing();
+        self.streams = Streams { rows: nothing(), asked: nothing() };
+        self.scratch = Scratch { normed: nothing(), gathered: nothing(), activated: nothing() };
+        self.adjoint_scratch = None;
+        self
+    }
+
+    /// About how many bytes it holds beside the model, once it is at rest.
+    pub(crate) fn bytes(&self) -> usize {
+        let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
+        let adjoints: usize = self.adjoints.iter().map(LayerAdjoints::numbers).sum();
+        (layers + adjoints + self.input.len()) * size_of::<R>()
+    }
+
     /// Keys and values of the last sequence, for those that begin as it does.
     pub(crate) fn take_context(&mut self) -> Option<Context<R>> {
         self.local.as_mut().and_then(|local| local.path.take())

@@ -219,7 +219,8 @@ impl Task {
     /// ```
     pub const LARGEST_VALUE: f64 = 1e12;
 
-    /// Whether the task can be asked at all; its words are checked, its tokens are not.
+    /// Whether the task can be asked at all; its words are checked, its tokens are not. Of several
+    /// queries the first is looked at: each of the others stands or falls by itself.
     ///
     /// # Errors
     ///
@@ -253,10 +254,8 @@ impl Task {
         for (index, example) in self.examples.iter().enumerate() {
             self.check_words(Place::Example(index), &example.x, Some(&example.y), &labels)?;
         }
-        let mut queries = self.queries();
-        queries.try_for_each(|query| {
-            self.check_words(Place::Query, &query.x, query.y.as_deref(), &labels)
-        })
+        let Query { x, y } = &self.query;
+        self.check_words(Place::Query, x, y.as_deref(), &labels)
     }
 
     /// The inputs whose answers are wanted, one after the other.
@@ -304,6 +303,12 @@ impl Task {
             query: query.clone(),
             further: None,
         }
+    }
+
+    /// Whether another input can be asked about, the task being one that can.
+    pub(crate) fn check_query(&self, query: &Query) -> Result<(), Error> {
+        let labels = self.labels.iter().map(|label| label.text.as_str()).collect();
+        self.check_words(Place::Query, &query.x, query.y.as_deref(), &labels)
     }
 
     /// The texts of the labels, each of them once.

@@ -62,6 +62,15 @@ struct ContextLayer<R: Real> {
 }
 
 impl<R: Real> Context<R> {
+    /// About how many bytes it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = |layer: &ContextLayer<R>| {
+            layer.keys.len() + layer.values.len() + layer.normalised.len()
+        };
+        let numbers: usize = self.layers.iter().map(numbers).sum();
+        numbers * size_of::<R>() + self.tokens.len() * size_of::<u32>()
+    }
+
     /// How many tokens at the beginning of a sequence are these, and at least one is not.
     pub(crate) fn shared_with(&self, sequence: &[u32]) -> usize {
         let before = &sequence[..sequence.len().saturating_sub(1)];

@@ -172,6 +172,9 @@ fn the_service_answers_a_list_line_by_line() {
         let place = format!("query {index}");
         assert_close(&said_of(&found["report"]), &said_of(expected), &place);
     }
+    let document = service.get("/openapi.json").json();
+    let report = &document["components"]["schemas"]["Report"]["properties"];
+    assert!(report["query"].is_object() && found[1]["report"]["query"].is_u64());
     // The same request has the same fields, whatever was asked before.
     let again = service.post("/v1/predict", &one(&alone("t", &many["queries"][2])));
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();

@@ -50,6 +50,7 @@
 
 mod answers;
 pub mod checks;
+mod classes;
 mod decide;
 mod decision;
 mod error;
@@ -71,6 +72,10 @@ pub mod subspace;
 mod vectors;
 
 pub use answers::{Answers, Interval};
+pub use classes::{
+    ArmBlocks, ArmDecision, ArmPath, Base, ClassBase, ClassBlock, ClassCoupling, ClassDecision,
+    ClassGeometry, ClassKernel, ClassPrediction, ClassQuery, ClassWhen, LeftOut, QueryBase,
+};
 pub use decide::decide;
 pub use decision::{
     BlockScore, Decision, EvidenceReasons, HowFar, LeaveOneOutErrors, Plan, QueryOutlook,
@@ -83,8 +88,9 @@ pub use filter::{BayesFilter, Filter, GradientDescent, Mixture, NoUpdate};
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use policy::{
-    Adjoint, Dynamics, HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS,
-    MOST_ORDERS, Overrides, Policy, Residuals, ResidualsName, Selection, SelectionName, Shots,
+    Adjoint, ClassArm, ClassDepth, ClassLoss, ClassPolicy, Dynamics, Folds, HorizonName,
+    HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, MOST_ORDERS, Overrides, Policy,
+    Residuals, ResidualsName, Selection, SelectionName, Shots,
 };
 pub use rng::Rng;
 pub use spectrum::{Spectrum, StepSize};

@@ -75,6 +75,7 @@ pub use answers::{Answers, Interval};
 pub use classes::{
     ArmBlocks, ArmDecision, ArmPath, Base, ClassBase, ClassBlock, ClassCoupling, ClassDecision,
     ClassGeometry, ClassKernel, ClassPrediction, ClassQuery, ClassWhen, LeftOut, QueryBase,
+    ZeroShotAlone, decide_classes,
 };
 pub use decide::decide;
 pub use decision::{

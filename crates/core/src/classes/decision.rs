@@ -3,7 +3,9 @@
 //! In: nothing; [`decide_classes`](crate::decide_classes()) makes it. Out: a [`ClassDecision`], which
 //! answers queries by [`predict`](ClassDecision::predict).
 
+use super::answer::Path;
 use super::geometry::Base;
+use super::sets::Held;
 use crate::decision::LeaveOneOutErrors;
 use crate::matrix::Matrix;
 use crate::policy::Policy;
@@ -41,14 +43,31 @@ pub struct ClassDecision {
     pub when: ClassWhen,
     /// The arms, in the order of the policy.
     pub arms: Vec<ArmDecision>,
-    /// The zero-shot prompt as it is, if there is one: its leave-one-out log-loss and weight.
-    pub zero_shot: Option<(f64, f64)>,
+    /// The zero-shot prompt left alone, if there is one.
+    pub zero_shot: Option<ZeroShotAlone>,
     /// Leave-one-out probabilities of the average, one row per example.
     pub probabilities: Matrix,
     /// The same of in-context learning alone.
     pub icl: Matrix,
     /// The number of folds in which examples were held out; that of the examples if one by one.
     pub folds: usize,
+    /// Multiplications that choosing took, in products with kernels.
+    pub multiplications: u64,
+    pub(super) paths: Vec<Path>,
+    pub(super) held: Held,
+}
+
+/// The zero-shot prompt without an update, a member of the average where it was observed.
+///
+/// # Examples
+///
+/// See [`decide_classes`](crate::decide_classes()).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ZeroShotAlone {
+    /// Its mean log-loss on the examples.
+    pub loss: f64,
+    /// Its weight.
+    pub weight: f64,
 }
 
 /// Whether adapting is worth it, by leave-one-out log-losses.
@@ -84,10 +103,10 @@ pub struct ArmDecision {
     pub left_out: Option<LeftOut>,
     /// Its weight: the sum of its paths' weights.
     pub weight: f64,
-    /// The mean leave-one-out log-loss of its best candidate.
-    pub best: f64,
+    /// The mean leave-one-out log-loss of its best candidate, if it takes part.
+    pub best: Option<f64>,
     /// That of the average over its candidates.
-    pub average: f64,
+    pub average: Option<f64>,
     /// Its descents, one per depth and step size.
     pub paths: Vec<ArmPath>,
 }

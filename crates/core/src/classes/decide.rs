@@ -124,6 +124,7 @@ pub fn decide_classes(
         probabilities: pool.probabilities,
         icl: alone[0].clone(),
         folds: held_out.folds,
+        fold_of: held_out.fold_of,
         multiplications: walked.iter().map(|walks| walks.multiplications).sum(),
         paths,
         policy: policy.clone(),

@@ -51,6 +51,8 @@ pub struct ClassDecision {
     pub icl: Matrix,
     /// The number of folds in which examples were held out; that of the examples if one by one.
     pub folds: usize,
+    /// The fold of each example.
+    pub fold_of: Vec<usize>,
     /// Multiplications that choosing took, in products with kernels.
     pub multiplications: u64,
     pub(super) paths: Vec<Path>,

@@ -89,6 +89,11 @@ impl Start {
         for (entry, p) in vector.iter_mut().zip(&self.probabilities) {
             *entry = p * (*entry - mean);
         }
+        // The entries sum to 0. That of a label with almost all probability would be rounding error.
+        let pairs = self.probabilities.iter().enumerate();
+        let most = pairs.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(label, _)| label);
+        vector[most] = 0.0;
+        vector[most] = -vector.iter().sum::<f64>();
     }
 }
 

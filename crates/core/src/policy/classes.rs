@@ -303,3 +303,119 @@ impl ClassPolicy {
         if self.step_scales.is_empty() { std::slice::from_ref(own) } else { &self.step_scales }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Overrides, Policy};
+
+    fn read(classes: &str) -> Result<Policy, Error> {
+        Policy::from_json(&format!(r#"{{"classes": {classes}}}"#))
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let arm = |base, depth| ClassArm { base, blocks: "readout,scale".to_owned(), depth };
+        for loss in [
+            ClassLoss::CrossEntropy,
+            ClassLoss::Squared,
+            ClassLoss::Aitchison { smoothing: 0.3 },
+        ] {
+            for depth in [ClassDepth::All, ClassDepth::Pooled, ClassDepth::Best] {
+                let classes = ClassPolicy {
+                    arms: vec![arm(Base::ZeroShot, depth), arm(Base::FewShot, depth)],
+                    loss,
+                    step_scales: vec![0.2, 0.9],
+                    folds: Folds { exact_up_to: 7, count: 3, seed: u64::MAX },
+                    ..ClassPolicy::default()
+                };
+                let policy = Policy { classes, ..Policy::paper() };
+                let again = Policy::from_json(&policy.to_json()).unwrap();
+                assert_eq!(again.classes, policy.classes);
+                assert_eq!(again.differences(&Policy::paper()), ["classes"]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_omitted_is_the_default() {
+        assert_eq!(Policy::from_json("{}").unwrap(), Policy::default());
+        assert_eq!(Policy::paper().classes, ClassPolicy::default());
+        let some = read(r#"{"sharpness": 1, "folds": {"count": 5}}"#).unwrap().classes;
+        let folds = Folds { count: 5, ..Folds::default() };
+        assert_eq!(some, ClassPolicy { sharpness: 1.0, folds, ..ClassPolicy::default() });
+        for (json, expected) in [
+            (r#""cross-entropy""#, ClassLoss::CrossEntropy),
+            (r#"{"rule": "squared"}"#, ClassLoss::Squared),
+            (r#""aitchison""#, ClassLoss::Aitchison { smoothing: 0.1 }),
+            (r#"{"rule": "aitchison"}"#, ClassLoss::Aitchison { smoothing: 0.1 }),
+        ] {
+            let found = read(&format!(r#"{{"loss": {json}}}"#)).unwrap().classes.loss;
+            assert_eq!(found, expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_refused_with_its_field() {
+        for (json, field, found) in [
+            (r#"{"sharpness": 0}"#, "sharpness", "0"),
+            (r#"{"leave_alone": 1}"#, "leave_alone", "1"),
+            (r#"{"leave_alone": 0}"#, "leave_alone", "0"),
+            (r#"{"confidence": 1.5}"#, "confidence", "1.5"),
+            (r#"{"step_scales": [0.5, 1]}"#, "step_scales", "1"),
+            (r#"{"folds": {"count": 1}}"#, "folds", "1"),
+            (r#"{"loss": {"rule": "aitchison", "smoothing": 0}}"#, "smoothing", "0"),
+            (r#"{"arms": [{"base": "few-shot", "blocks": " "}]}"#, "arms", "\"few-shot  \""),
+        ] {
+            match read(json) {
+                Err(Error::Policy { field: at, found: said, .. }) => {
+                    assert_eq!((at.name(), said.as_str()), (field, found), "{json}");
+                }
+                other => panic!("{json}: {other:?}"),
+            }
+        }
+        let arms = vec![ClassPolicy::default().arms[0].clone(); 101];
+        let many = ClassPolicy { arms, ..ClassPolicy::default() };
+        assert_eq!(many.check().unwrap_err().field(), Some(Field::ARMS));
+    }
+
+    #[test]
+    fn what_is_none_of_these_is_refused() {
+        for (json, said) in [
+            (r#"{"arm": []}"#, "unknown field `arm`"),
+            (r#"{"arms": [{"blocks": "bias"}]}"#, "missing field `base`"),
+            (r#"{"arms": [{"base": "one-shot", "blocks": "bias"}]}"#, "few-shot"),
+            (r#"{"arms": [{"base": "few-shot", "blocks": "bias", "seed": 1}]}"#, "seed"),
+            (r#"{"loss": "absolute"}"#, "expected a loss"),
+            (r#"{"loss": {"rule": "squared", "smoothing": 0.1}}"#, "expected a loss"),
+            (r#"{"folds": {"number": 3}}"#, "unknown field `number`"),
+            (r#"{"arms": [{"base": "few-shot", "blocks": "bias", "depth": "deep"}]}"#, "deep"),
+        ] {
+            match read(json) {
+                Err(Error::PolicyJson { problem, .. }) => {
+                    assert!(problem.contains(said), "{json}: {problem}");
+                }
+                other => panic!("{json}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn confidence_is_all_that_an_override_changes() {
+        let overrides = Overrides { confidence: Some(0.8), ..Overrides::default() };
+        let policy = overrides.of(&Policy::default()).unwrap();
+        let expected = ClassPolicy { confidence: 0.8, ..ClassPolicy::default() };
+        assert_eq!(policy.classes, expected);
+        let refused = Overrides { confidence: Some(1.0), ..Overrides::default() };
+        let refused = refused.of(&Policy::default()).unwrap_err();
+        assert_eq!(refused.with_flags(), "--confidence is 1; it must be over 0 and under 1");
+    }
+
+    #[test]
+    fn the_step_scale_of_the_policy_is_the_only_one_unless_others_are_named() {
+        let mut classes = ClassPolicy::default();
+        assert_eq!(classes.scales(&0.3), [0.3]);
+        classes.step_scales = vec![0.1, 0.2];
+        assert_eq!(classes.scales(&0.3), [0.1, 0.2]);
+    }
+}

@@ -271,12 +271,37 @@ fn arms_and_queries_that_do_not_fit_are_refused() {
             allowed: "shared",
         })
     );
+    every_other_form_is_refused();
     // Another geometry than the one that was decided.
     let bases = vec![few_shot(3, 2), zero_shot(3, 2)];
     let larger = ClassGeometry::new(2, vec![0, 1, 0], bases).unwrap();
     let query = ClassQuery { bases: vec![seen(&[0.0, 0.0], &[ClassCoupling::bias(3)])] };
     let refused = decision.predict(&larger, &query);
     assert!(matches!(refused, Err(Error::SizeMismatch { found: 3, expected: 2, .. })));
+}
+
+/// A coupling of any form belongs to a kernel of that form alone.
+fn every_other_form_is_refused() {
+    let forms = [
+        (ClassKernel::Dense(Matrix::identity(4)), ClassCoupling::Dense(Matrix::zeros(2, 4))),
+        (ClassKernel::Shared(Matrix::identity(2)), ClassCoupling::Shared(vec![0.0; 2])),
+        (
+            ClassKernel::Features(Matrix::zeros(4, 4)),
+            ClassCoupling::Features(Matrix::zeros(2, 4)),
+        ),
+    ];
+    for (place, (kernel, _)) in forms.iter().enumerate() {
+        for (other, (_, coupling)) in forms.iter().enumerate() {
+            let block = ClassBlock::new("block", kernel.clone()).unwrap();
+            let base = ClassBase::new(Base::FewShot, Matrix::zeros(2, 2), vec![block]).unwrap();
+            let geometry = ClassGeometry::new(2, vec![0, 1], vec![base]).unwrap();
+            let scores = vec![0.0, 0.0];
+            let seen = QueryBase { scores, couplings: vec![coupling.clone()] };
+            let checked = ClassQuery { bases: vec![seen] }.check(&geometry);
+            assert_eq!(checked.is_ok(), place == other);
+            assert!(place == other || matches!(checked, Err(Error::UnknownName { .. })));
+        }
+    }
 }
 
 #[test]

@@ -172,12 +172,26 @@ fn depths_are_the_last_layers() {
         let expected = weight(4) * of(4).values()[output] + weight(5) * of(5).values()[output];
         assert!((found - expected).abs() < 1e-12);
     }
-    let best = task.decide(&by_depth(ClassDepth::Best, &[0.6]));
-    let averages: Vec<f64> =
-        [1, 3, 5].iter().map(|&place| alone[place].arms[0].average.unwrap()).collect();
-    let least = averages.iter().copied().fold(f64::INFINITY, f64::min);
-    let chosen = &best.arms[0].paths;
-    assert_eq!(chosen.len(), 1);
-    let place = [1, 2, 3].iter().position(|&layers| layers == chosen[0].layers).unwrap();
-    assert!((averages[place] - least).abs() < 1e-12);
+}
+
+/// The depth that is kept is the one whose average predicts held-out examples best, and no other.
+#[test]
+fn the_best_depth_has_the_smallest_held_out_loss() {
+    let mut chosen = Vec::new();
+    for seed in 1..9 {
+        let task = layered(&Model::random(seed, [8, 3, 2], 1.0));
+        let best = task.decide(&by_depth(ClassDepth::Best, &[0.6]));
+        let average = |blocks: &[usize]| {
+            let arms = [ArmBlocks { base: 0, blocks: blocks.to_vec() }];
+            let policy = by_depth(ClassDepth::All, &[0.6]);
+            decide_classes(&task.geometry, &arms, &policy).unwrap().arms[0].average.unwrap()
+        };
+        let averages = [&[0, 3][..], &[0, 2, 3], &[0, 1, 2, 3]].map(average);
+        let least = averages.iter().copied().fold(f64::INFINITY, f64::min);
+        let paths = &best.arms[0].paths;
+        assert_eq!(paths.len(), 1);
+        assert!((averages[paths[0].layers - 1] - least).abs() < 1e-12);
+        chosen.push(paths[0].layers);
+    }
+    assert!((1..=3).all(|layers| chosen.contains(&layers)), "{chosen:?}");
 }

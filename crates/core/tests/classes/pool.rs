@@ -185,4 +185,13 @@ fn the_better_base_takes_the_weight() {
     assert!(apart(&answer.icl, &softmax(&[2.0, 0.0])) < 1e-14);
     assert!(apart(&answer.adapted, &softmax(&[-2.0, 0.0])) < 1e-8);
     assert_eq!(answer.label, 1);
+
+    // Without steps the two prompts alone are mixed.
+    let still = Policy { horizons: vec![0], ..policy };
+    let decision = decide_classes(&geometry, &arms, &still).unwrap();
+    let weight = decision.zero_shot.unwrap().weight;
+    close(decision.when.weight, weight);
+    let answer = decision.predict(&geometry, &query).unwrap();
+    let expected = weight * softmax(&[-2.0, 0.0])[0] + (1.0 - weight) * softmax(&[2.0, 0.0])[0];
+    close(answer.adapted[0], expected);
 }

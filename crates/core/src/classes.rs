@@ -10,6 +10,7 @@ mod arms;
 mod decide;
 mod decision;
 mod descent;
+mod evidence;
 mod folds;
 mod geometry;
 mod kernel;

@@ -41,6 +41,7 @@ impl Field {
     pub const ORDERS: Self = Self::set_by("orders", "--orders");
     pub const SHOTS: Self = Self::set_by("shots", "--shots");
     pub const CLASSES: Self = Self::in_json("classes");
+    pub const RULE: Self = Self::in_json("rule");
     pub const ARMS: Self = Self::in_json("arms");
     pub const LEAVE_ALONE: Self = Self::in_json("leave_alone");
     pub const STEP_SCALES: Self = Self::in_json("step_scales");

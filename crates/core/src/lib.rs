@@ -89,9 +89,9 @@ pub use filter::{BayesFilter, Filter, GradientDescent, Mixture, NoUpdate};
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use policy::{
-    Adjoint, ClassArm, ClassDepth, ClassLoss, ClassPolicy, Dynamics, Folds, HorizonName,
-    HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, MOST_ORDERS, Overrides, Policy,
-    Residuals, ResidualsName, Selection, SelectionName, Shots,
+    Adjoint, ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Dynamics, Folds,
+    HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, MOST_ORDERS, Overrides,
+    Policy, Residuals, ResidualsName, Selection, SelectionName, Shots,
 };
 pub use rng::Rng;
 pub use spectrum::{Spectrum, StepSize};

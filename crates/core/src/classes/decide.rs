@@ -34,7 +34,8 @@ use crate::policy::{ClassPolicy, Policy};
 /// The prior of leaving in-context learning alone is the policy's; the rest is spread evenly over the
 /// arms that take part, and within an arm over its candidates, among which a zero-shot arm counts its
 /// prompt left alone. Where no zero-shot arm takes part, the zero-shot prompt left alone counts as an
-/// arm.
+/// arm. By the rule `laplace` evidence weighs the candidates of an arm among themselves, and the pool
+/// holds their average as one member.
 ///
 /// Costs, per depth and step size, one product of the arm's kernel with `R` vectors per step, `R` the
 /// number of folds (the number `n` of examples where each is held out alone) plus 1:
@@ -190,7 +191,7 @@ struct Members {
 
 impl Members {
     fn of(walked: &[Walks], alone: &[Matrix], policy: &ClassPolicy) -> Self {
-        let counts: Vec<usize> = walked.iter().map(Walks::candidates).collect();
+        let counts: Vec<usize> = walked.iter().map(|walks| walks.members().len()).collect();
         let zero_shot = |arm: usize| policy.arms[arm].base == Base::ZeroShot;
         let taking_part: Vec<usize> =
             (0..counts.len()).filter(|&arm| counts[arm] > 0).collect();
@@ -219,10 +220,8 @@ impl Members {
         let mut candidates: Vec<Candidate<'_>> =
             pairs.map(|(&prior, probabilities)| Candidate { prior, probabilities }).collect();
         for (walks, &prior) in walked.iter().zip(&self.each) {
-            let reached = walks.walks.iter().flat_map(|walk| &walk.reached);
-            candidates.extend(
-                reached.map(|one| Candidate { prior, probabilities: &one.probabilities }),
-            );
+            let members = walks.members().into_iter();
+            candidates.extend(members.map(|probabilities| Candidate { prior, probabilities }));
         }
         candidates
     }
@@ -238,9 +237,10 @@ fn weighed(
 ) -> (Vec<ArmDecision>, Vec<Path>) {
     let (mut decided, mut paths) = (Vec::new(), Vec::new());
     for (index, (arm, walks)) in arms.iter().zip(walked).enumerate() {
-        let (own, others) = weights.split_at(walks.candidates());
+        let (own, others) = weights.split_at(walks.members().len());
         weights = others;
-        let mut rest = own;
+        let spread = walks.spread(own);
+        let mut rest = &spread[..];
         let mut reported = Vec::new();
         for walk in &walks.walks {
             let (weights, after) = rest.split_at(walk.reached.len());
@@ -273,6 +273,7 @@ fn report(walk: &Walk, weights: &[f64], answers: &[usize], horizons: &[u32]) -> 
         step_scale: walk.step_scale,
         step_size: walk.step_size,
         horizons: horizons.iter().copied().filter(|&horizon| horizon > 0).collect(),
+        evidence: walk.evidence.clone(),
         losses: walk.reached.iter().map(|one| mean_loss(&one.probabilities, answers)).collect(),
         weights: weights.to_vec(),
     }

@@ -160,6 +160,8 @@ pub struct ArmPath {
     pub horizons: Vec<u32>,
     /// The mean leave-one-out log-loss at each of them.
     pub losses: Vec<f64>,
+    /// The log-evidence of each of them, where the policy's rule is evidence; else empty.
+    pub evidence: Vec<f64>,
     /// The weight of each of them.
     pub weights: Vec<f64>,
 }

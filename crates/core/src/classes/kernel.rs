@@ -281,8 +281,9 @@ impl ClassBlock {
 
 /// The scores of one prediction less their mean: scores are taken up to a shift.
 pub(super) fn centred(scores: &[f64]) -> Vec<f64> {
-    // The mean of the excesses, so that large scores lose no digits.
-    let Some(&first) = scores.first() else { return Vec::new() };
-    let excess = scores.iter().map(|score| score - first).sum::<f64>() / scores.len() as f64;
-    scores.iter().map(|score| score - first - excess).collect()
+    // Differences first, so that large scores lose no digits, and no sum of them overflows.
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let below: Vec<f64> = scores.iter().map(|score| (score - largest).max(-1e300)).collect();
+    let mean = below.iter().sum::<f64>() / scores.len() as f64;
+    below.into_iter().map(|score| score - mean).collect()
 }

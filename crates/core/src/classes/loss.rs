@@ -83,18 +83,23 @@ impl Start {
         }
     }
 
-    /// `J v`, with `J = diag(p) − p pᵀ`.
+    /// `J v`, with `J = diag(p) − p pᵀ` at the start.
     pub(super) fn jacobian(&self, vector: &mut [f64]) {
-        let mean: f64 = self.probabilities.iter().zip(&*vector).map(|(p, v)| p * v).sum();
-        for (entry, p) in vector.iter_mut().zip(&self.probabilities) {
-            *entry = p * (*entry - mean);
-        }
-        // The entries sum to 0. That of a label with almost all probability would be rounding error.
-        let pairs = self.probabilities.iter().enumerate();
-        let most = pairs.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(label, _)| label);
-        vector[most] = 0.0;
-        vector[most] = -vector.iter().sum::<f64>();
+        covariance(&self.probabilities, vector);
     }
+}
+
+/// `(diag(p) − p pᵀ) v`, which replaces the vector.
+pub(super) fn covariance(probabilities: &[f64], vector: &mut [f64]) {
+    let mean: f64 = probabilities.iter().zip(&*vector).map(|(p, v)| p * v).sum();
+    for (entry, p) in vector.iter_mut().zip(probabilities) {
+        *entry = p * (*entry - mean);
+    }
+    // The entries sum to 0. That of a label with almost all probability would be rounding error.
+    let pairs = probabilities.iter().enumerate();
+    let most = pairs.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(label, _)| label);
+    vector[most] = 0.0;
+    vector[most] = -vector.iter().sum::<f64>();
 }
 
 /// The largest curvature of an example's loss in its label scores; for `squared`, in what its

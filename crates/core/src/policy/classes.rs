@@ -30,6 +30,7 @@ const MOST_ARMS: usize = 100;
 /// |---|---|---|---|
 /// | `arms` | few-shot `bias`, `readout`, `mlp-up@upper-half`; zero-shot `bias`, `readout` | what may be updated, behind which prompt | at most 100, may be empty |
 /// | `loss` | `cross-entropy` | what steps lower | [`ClassLoss`] |
+/// | `rule` | `leave-one-out` | what weighs the candidates of an arm | [`ClassRule`] |
 /// | `sharpness` | 0.15 | how sharply weights follow leave-one-out log-losses | over 0 |
 /// | `leave_alone` | 0.1 | prior weight of leaving in-context learning alone | over 0, under 1 |
 /// | `step_scales` | those of the policy: `step_scale` alone | step sizes as fractions of the largest stable one | over 0, under 1 |
@@ -56,6 +57,8 @@ pub struct ClassPolicy {
     pub arms: Vec<ClassArm>,
     /// What steps lower.
     pub loss: ClassLoss,
+    /// What weighs the candidates of an arm among themselves.
+    pub rule: ClassRule,
     /// `β`: how sharply weights follow leave-one-out log-losses.
     pub sharpness: f64,
     /// Prior weight of leaving in-context learning alone; the rest is spread over the arms.
@@ -84,6 +87,7 @@ impl Default for ClassPolicy {
                 arm(Base::ZeroShot, "readout"),
             ],
             loss: ClassLoss::CrossEntropy,
+            rule: ClassRule::LeaveOneOut,
             sharpness: SHARPNESS,
             leave_alone: 0.1,
             step_scales: Vec::new(),
@@ -119,6 +123,33 @@ impl std::fmt::Display for ClassArm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.base, self.blocks)
     }
+}
+
+/// What weighs the candidates of an arm, its numbers of steps, depths and step sizes, among themselves.
+///
+/// Arms are weighed against each other and against leaving in-context learning alone by leave-one-out
+/// log-losses in either case.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::{ClassRule, Error, Policy};
+///
+/// let policy = Policy::from_json(r#"{"classes": {"rule": "laplace"}}"#)?;
+/// assert_eq!(policy.classes.rule, ClassRule::Laplace);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassRule {
+    /// Leave-one-out log-losses.
+    #[default]
+    LeaveOneOut,
+    /// The evidence of the answers by Laplace's approximation, under the prior of variance `ρT` that
+    /// `T` steps of size `ρ` stand for. Evidence sees all answers, so held-out probabilities are a little
+    /// optimistic. For cross-entropy, and up to 2000 outputs: it decomposes the
+    /// whole kernel.
+    Laplace,
 }
 
 /// How many of an arm's last layers are updated; blocks that belong to no layer always are.
@@ -287,6 +318,13 @@ impl ClassPolicy {
         if let ClassLoss::Aitchison { smoothing } = self.loss {
             super::check_open(Field::SMOOTHING, smoothing)?;
         }
+        if self.rule == ClassRule::Laplace && self.loss != ClassLoss::CrossEntropy {
+            return Err(bad(
+                Field::RULE,
+                "laplace",
+                "leave-one-out unless the loss is cross-entropy",
+            ));
+        }
         if self.folds.count < 2 {
             return Err(bad(Field::FOLDS, self.folds.count, "at least 2 folds"));
         }
@@ -364,6 +402,7 @@ mod tests {
             (r#"{"confidence": 1.5}"#, "confidence", "1.5"),
             (r#"{"step_scales": [0.5, 1]}"#, "step_scales", "1"),
             (r#"{"folds": {"count": 1}}"#, "folds", "1"),
+            (r#"{"rule": "laplace", "loss": "squared"}"#, "rule", "laplace"),
             (r#"{"loss": {"rule": "aitchison", "smoothing": 0}}"#, "smoothing", "0"),
             (r#"{"arms": [{"base": "few-shot", "blocks": " "}]}"#, "arms", "\"few-shot  \""),
         ] {

@@ -5,6 +5,7 @@
 #![allow(clippy::float_cmp, reason = "the same computation must give the same bits")]
 
 mod edges;
+mod evidence;
 mod folds;
 mod forms;
 mod losses;

@@ -46,6 +46,13 @@
 //!
 //! *Which directions?* [`subspace`] scores blocks in prompt space.
 //!
+//! # Classes
+//!
+//! A task whose answers are labels is a [`ClassGeometry`]: label scores of each example behind one or
+//! two base prompts, and blocks with a kernel over all scores. [`decide_classes()`] averages arms (a
+//! bias per label, a linear probe, matrices of the model) and numbers of steps by leave-one-out
+//! log-loss, and its [`ClassDecision`] answers queries with probabilities and a set of labels.
+//!
 //! What the paper proves beyond this is in `fewstep-theory`.
 
 mod answers;

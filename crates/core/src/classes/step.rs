@@ -88,9 +88,10 @@ pub(super) fn largest_eigenvalue(
         let rounding = outputs as f64 * f64::EPSILON * size.max(diagonal[0].abs());
         let length = normalise(&mut image)?.filter(|&length| length > rounding);
         let rounds = diagonal.len();
-        if length.is_none() || rounds == most_products || rounds.is_power_of_two() {
+        let last = length.is_none() || rounds == most_products;
+        if last || rounds.is_power_of_two() || rounds.is_multiple_of(16) {
             let found = ritz(&diagonal, &beside, length.unwrap_or(0.0))?;
-            if rounds == most_products || found.residual <= AIM * found.largest {
+            if last || found.residual <= AIM * found.largest {
                 return found.checked(rounds, outputs);
             }
         }
@@ -241,6 +242,13 @@ mod tests {
             Err(Error::NotPositiveSemidefinite { smallest, largest })
                 if (smallest + 0.5).abs() < 1e-12 && (largest - 1.0).abs() < 1e-12
         ));
+        let mut products = 0;
+        let negative = largest_eigenvalue(vec![1.0; 3], 300, |vector, image| {
+            products += 1;
+            image.iter_mut().zip(vector).for_each(|(image, entry)| *image = -entry);
+        });
+        assert!(matches!(negative, Err(Error::NotPositiveSemidefinite { .. })));
+        assert_eq!(products, 1);
         let overflowing = Matrix::from_fn(3, 3, |_, _| f64::MAX);
         assert!(matches!(of(&overflowing, 300), Err(Error::NotFinite { .. })));
     }

@@ -3,11 +3,13 @@
 //! In: what a caller asks for. Out: a [`Policy`], which every interface starts from and every report
 //! prints in full. [`Overrides`] change only what they name. Nothing here computes.
 
+mod classes;
 mod names;
 mod observation;
 mod overrides;
 mod rules;
 
+pub use classes::{ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Folds};
 pub use names::{Dynamics, HorizonName, SelectionName};
 pub use observation::{Adjoint, MOST_ORDERS, Residuals, ResidualsName, Shots};
 pub use overrides::{Horizons, Overrides};
@@ -42,6 +44,7 @@ const CUSTOM: &str = "custom";
 /// | `adjoint` | `local` | which part of a derivative is taken | [`Adjoint`] |
 /// | `residuals` | `leave-one-out` | what an example is predicted behind | [`Residuals`] |
 /// | `shots` | as many as fit | the number of examples that a prompt shows | [`Shots`] |
+/// | `classes` | five arms | how a task of classes is decided | [`ClassPolicy`] |
 ///
 /// In JSON, omitted fields are those of the default policy.
 ///
@@ -79,6 +82,8 @@ pub struct Policy {
     pub residuals: Residuals,
     /// How many examples a prompt shows.
     pub shots: Shots,
+    /// How a task of classes is decided.
+    pub classes: ClassPolicy,
 }
 
 impl Default for Policy {
@@ -102,6 +107,7 @@ impl Default for Policy {
             adjoint: Adjoint::Local,
             residuals: Residuals::LeaveOneOut,
             shots: Shots::default(),
+            classes: ClassPolicy::default(),
         }
     }
 }
@@ -132,6 +138,7 @@ impl Policy {
             adjoint: Adjoint::Whole,
             residuals: Residuals::LeaveOneOut,
             shots: Shots::default(),
+            classes: ClassPolicy::default(),
         }
     }
 
@@ -225,6 +232,7 @@ impl Policy {
         check_open(Field::COVERAGE, self.coverage)?;
         self.residuals.check()?;
         self.shots.check()?;
+        self.classes.check()?;
         self.horizon.check()
     }
 
@@ -296,6 +304,7 @@ impl Policy {
             (Field::ADJOINT, self.adjoint == other.adjoint),
             (Field::RESIDUALS, self.residuals == other.residuals),
             (Field::SHOTS, self.shots == other.shots),
+            (Field::CLASSES, self.classes == other.classes),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(field, _)| field.name()).collect()
     }

@@ -146,6 +146,11 @@ impl<'a> Bench<'a> {
         self.done += 1;
     }
 
+    /// Leaves parts out.
+    pub(super) fn pass_over(&mut self, parts: usize) {
+        self.done += parts;
+    }
+
     pub(super) fn note(&mut self, text: &str) {
         (self.tell)(Event::Note(text));
     }
@@ -318,7 +323,8 @@ pub(super) fn repeats(seconds: f64) -> usize {
     (1..MOST_REPEATS).find(|&count| seconds * count as f64 >= LEAST).unwrap_or(MOST_REPEATS)
 }
 
-fn pause(skip: bool) {
+/// Lets threads of PyTorch come to rest.
+pub(super) fn pause(skip: bool) {
     if !skip {
         std::thread::sleep(PAUSE);
     }

@@ -23,7 +23,7 @@ const LEAST: f64 = 0.3;
 const MOST_REPEATS: usize = 50;
 
 /// Work that takes longer, in seconds, is run once.
-pub(super) const LONG: f64 = 60.0;
+const LONG: f64 = 60.0;
 
 /// Threads of PyTorch go on spinning for a while after their work.
 const PAUSE: Duration = Duration::from_millis(300);

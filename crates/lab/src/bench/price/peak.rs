@@ -7,6 +7,7 @@ use crate::bench::machine;
 use crate::bench::measure::Bench;
 use crate::bench::memory::Peak;
 use crate::error::Error;
+use fewstep_engine::release_buffers;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
@@ -29,6 +30,8 @@ pub(crate) fn child(side: Side, file: &Path, quick: bool) -> Result<Option<Weigh
     let Some(models) = Models::open(file, quick)? else { return Ok(None) };
     let ready = Ready::new(&models, Price::Memory, (quick, 1))?;
     ready.warm(side, &ready.short())?;
+    // What a short task leaves for the next one belongs to the work.
+    release_buffers();
     let before = machine::forget_peak().and_then(|()| machine::resident());
     let prediction = ready.predict(side)?;
     let peak = before.zip(machine::peak()).map(|(before, peak)| Peak { before, peak });

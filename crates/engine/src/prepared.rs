@@ -359,6 +359,42 @@ impl<R: Real> Prepared<R> {
         Examples { task, tape: tape.at_rest(), observation, context }
     }
 
+    /// The base prediction for each of further queries and nothing else: what
+    /// [`Prepared::further`] sees of it, up to rounding, without a backward pass.
+    ///
+    /// With local adjoints a query costs its own tokens forward, behind the keys and values that are
+    /// kept; with whole ones, what queries begin with in common goes forward once more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::further`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// let prepared = Prepared::local(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+    /// assert_eq!(prepared.further_predictions(&[vec![0, 1, 4], vec![0, 1, 3]])?, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn further_predictions(&self, queries: &[Vec<u32>]) -> Result<Vec<f64>, Error> {
+        let (labels, model) = (self.task.labels(), self.tape.model());
+        let predictions = match &self.context {
+            Some(context) => self.tape.predict_behind(context, queries, labels)?,
+            None => model.predict(Layout::shared(queries)?, labels)?,
+        };
+        finite(&predictions, 0)
+    }
+
     /// The prediction for each of further queries, prompts that show all examples, under an update;
     /// what these begin with in common goes forward once. Without a change it is what
     /// [`Prepared::further`] sees of the query, up to rounding.

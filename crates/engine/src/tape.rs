@@ -440,11 +440,7 @@ impl<R: Real> Tape<R> {
         sequences: &[Vec<u32>],
         labels: &Labels,
     ) -> Result<Self, Error> {
-        let shared = sequences.iter().map(|sequence| context.shared_with(sequence));
-        let shared = shared.min().unwrap_or(0);
-        let own: Vec<Vec<u32>> =
-            sequences.iter().map(|sequence| sequence[shared..].to_vec()).collect();
-        let layout = Layout::behind(shared, &own)?;
+        let layout = context.layout_behind(sequences)?;
         let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
         let local = Some(Local::new(outputs, Some(context.clone())));
         let mut tape = Self::start_with(&self.model, layout, labels, &self.blocks, local)?;
@@ -468,6 +464,18 @@ impl<R: Real> Tape<R> {
         let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
         let adjoints: usize = self.adjoints.iter().map(LayerAdjoints::numbers).sum();
         (layers + adjoints + self.input.len()) * size_of::<R>()
+    }
+
+    /// The predictions for such sequences without any derivative, of which nothing is kept.
+    pub(crate) fn predict_behind(
+        &self,
+        context: &Arc<Context<R>>,
+        sequences: &[Vec<u32>],
+        labels: &Labels,
+    ) -> Result<Vec<R>, Error> {
+        let layout = context.layout_behind(sequences)?;
+        let local = Some(Local::new(1, Some(context.clone())));
+        Ok(Self::start_with(&self.model, layout, labels, &[], local)?.readout.predictions)
     }
 
     /// Keys and values of the last sequence, for those that begin as it does.

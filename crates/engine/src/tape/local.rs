@@ -71,8 +71,17 @@ impl<R: Real> Context<R> {
         numbers * size_of::<R>() + self.tokens.len() * size_of::<u32>()
     }
 
+    /// Sequences behind as many of these tokens as all of them begin with.
+    pub(crate) fn layout_behind(&self, sequences: &[Vec<u32>]) -> Result<Layout, Error> {
+        let shared = sequences.iter().map(|sequence| self.shared_with(sequence));
+        let shared = shared.min().unwrap_or(0);
+        let own: Vec<Vec<u32>> =
+            sequences.iter().map(|sequence| sequence[shared..].to_vec()).collect();
+        Layout::behind(shared, &own)
+    }
+
     /// How many tokens at the beginning of a sequence are these, and at least one is not.
-    pub(crate) fn shared_with(&self, sequence: &[u32]) -> usize {
+    fn shared_with(&self, sequence: &[u32]) -> usize {
         let before = &sequence[..sequence.len().saturating_sub(1)];
         before.iter().zip(&self.tokens).take_while(|(a, b)| a == b).count()
     }

@@ -140,6 +140,7 @@ impl<'a> RequestFields<'a> {
             "step_scale" => overrides.step_scale = Some(value.fraction()?),
             "seed" => overrides.seed = Some(value.whole(0)?),
             "coverage" => overrides.coverage = Some(value.fraction()?),
+            "confidence" => overrides.confidence = Some(value.fraction()?),
             "policy" => {
                 self.policy_written = !value.is_text();
                 options.policy = policy(&value)?;
@@ -189,6 +190,7 @@ impl<'a> RequestFields<'a> {
             step_scale,
             dynamics: _,
             coverage,
+            confidence,
             adjoint,
             residuals,
             orders,
@@ -201,6 +203,7 @@ impl<'a> RequestFields<'a> {
             "horizons" => ("", horizons.is_some()),
             "step_scale" => ("", step_scale.is_some()),
             "coverage" => ("", coverage.is_some()),
+            "confidence" => ("classes.", confidence.is_some()),
             "adjoint" => ("", adjoint.is_some()),
             "residuals" => ("", residuals.is_some()),
             "orders" => ("residuals.", orders.is_some() || residuals.is_some()),
@@ -250,7 +253,7 @@ impl<'a> RequestFields<'a> {
 }
 
 /// The fields that every request may have.
-const KNOWN_FIELDS: [&str; 23] = [
+const KNOWN_FIELDS: [&str; 24] = [
     "task",
     "tasks",
     "model",
@@ -263,6 +266,7 @@ const KNOWN_FIELDS: [&str; 23] = [
     "step_scale",
     "dynamics",
     "coverage",
+    "confidence",
     "adjoint",
     "residuals",
     "orders",

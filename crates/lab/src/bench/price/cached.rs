@@ -12,15 +12,15 @@ use std::hint::black_box;
 use std::slice;
 
 /// Prompts, and a task that was observed and whose query begins as they do.
-pub(super) struct Cached<'m> {
+pub(super) struct Cached {
     prepared: Prepared,
     pub(super) prompts: Vec<Vec<u32>>,
 }
 
-impl<'m> Cached<'m> {
+impl Cached {
     /// Further queries of a task.
     pub(super) fn queries(
-        network: &'m Network,
+        network: &Network,
         (task, blocks): (&TokenTask, &[BlockId]),
         prompts: Vec<Vec<u32>>,
     ) -> Result<Self, Error> {
@@ -29,7 +29,7 @@ impl<'m> Cached<'m> {
 
     /// The rows of a task whose prompts show few of its examples.
     pub(super) fn rows(
-        network: &'m Network,
+        network: &Network,
         (task, blocks): (&TokenTask, &[BlockId]),
     ) -> Result<Self, Error> {
         let prompts = behind_shots(task, SHOTS);

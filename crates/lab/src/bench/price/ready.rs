@@ -48,7 +48,7 @@ pub(super) struct Ready<'m> {
     /// The task in tokens.
     pub(super) read: TokenTask,
     answering: Vec<(Answering, Predictor)>,
-    cached: Option<Cached<'m>>,
+    cached: Option<Cached>,
     /// A pool of one thread, and one of all.
     pools: Vec<ThreadPool>,
     pub(super) llama: Option<Llama>,

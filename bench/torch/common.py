@@ -19,6 +19,7 @@ class Case:
 
     tokens: torch.Tensor  # [prompts + query, longest], padded on the right: causal models do not look there
     last: torch.Tensor  # the last token of each
+    prompts: list  # the same without padding
     labels: torch.Tensor
     values: torch.Tensor
     targets: torch.Tensor
@@ -43,6 +44,7 @@ def read_case(file):
     return Case(
         tokens=torch.tensor([prompt + [0] * (longest - len(prompt)) for prompt in prompts]),
         last=torch.tensor([len(prompt) - 1 for prompt in prompts]),
+        prompts=prompts,
         labels=torch.tensor(case["label_tokens"]),
         values=torch.tensor(case["label_values"], dtype=torch.float32),
         targets=torch.tensor(case["targets"], dtype=torch.float32),
@@ -81,6 +83,10 @@ class Family:
         if self.gpt2:
             return attention.c_attn, slice(2 * self.width, 3 * self.width)
         return attention.v_proj, slice(0, self.heads * self.head_width)
+
+    def mlp_up(self, layer):
+        """The first matrix of a layer's MLP; of a gated one, that beside the gate."""
+        return self.layers[layer].mlp.c_fc if self.gpt2 else self.layers[layer].mlp.up_proj
 
     def value_gradient(self, gradient):
         """The part of a weight's gradient that belongs to values, as [in, out]."""

@@ -45,10 +45,10 @@ def steps(family, case, _):
     return query
 
 
-def body(family, tokens):
-    """The stream after the last layer, before the final norm."""
+def body(family, tokens, **given):
+    """The stream after the last layer, before the final norm; `given` goes to the model, too."""
     kept = {}
     hook = family.final_norm.register_forward_pre_hook(lambda _, args: kept.update(hidden=args[0]))
-    family.body(tokens)
+    family.body(tokens, **given)
     hook.remove()
     return kept["hidden"]

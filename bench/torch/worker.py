@@ -2,11 +2,13 @@
 
     {"model": DIR, "case": FILE, "variant": "plain" | "hugging-face" | "hugging-face-cache" | "expert",
      "work": "observe" | "steps" | "further", "repeats": N, "numbers": true | false, "count": true | false}
+    {"model": DIR, "case": FILE, "variant": "local-batch" | "local-cache" | "local-cache-twice", "work": "local", …}
     {"product": [M, K, N], "repeats": N}
 
 The work "steps" is observing and then stepping; "further" predicts further queries under the update that
-the steps make, which is made beforehand and not timed. The answer holds the seconds of one repeat, resident
-memory before, its peak and, if asked for, the numbers to compare and how many operations PyTorch counts in
+the steps make, which is made beforehand and not timed; "local" is observing by derivatives at last tokens
+alone. The answer holds the seconds of one repeat, resident memory before, its peak and, if asked for, the
+numbers to compare and how many operations PyTorch counts in
 all products (which makes the time useless); or {"error": "..."}. The first line of the
 input is {"threads": N}; its answer says which PyTorch this is.
 """
@@ -19,6 +21,7 @@ from pathlib import Path
 import common
 import expert
 import hugging_face
+import local
 import plain
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -75,6 +78,9 @@ class Worker:
             further = hugging_face.further_cached if cached else hugging_face.further
             with hugging_face.moved(family, case, hugging_face.observe(family, case)[2]):
                 found, answer = measured(lambda: {"predictions": further(family, case)})
+        elif request["work"] == "local":
+            names = ("predictions", "kernels")
+            found, answer = measured(lambda: dict(zip(names, local.observe(family, case, request["variant"]))))
         else:
             variant = self.variant(request, family)
             found, answer = measured(lambda: self.observe_and(request["work"], variant, case))

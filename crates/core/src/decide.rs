@@ -31,7 +31,8 @@ const LEAST_WEIGHT: f64 = 0.01;
 ///
 /// Blocks are chosen first, then the step size for their kernel, then the horizon. The policy's
 /// candidate blocks and dynamics are ignored here, as are its adjoint, residuals and shots: they
-/// concern observing and acting.
+/// concern observing and acting. A task of classes is decided by
+/// [`decide_classes`](crate::decide_classes()).
 ///
 /// # Errors
 ///

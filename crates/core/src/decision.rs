@@ -76,7 +76,8 @@ pub struct When {
     pub evidence: Option<EvidenceReasons>,
 }
 
-/// Squared errors on held-out examples, averaged as the policy says.
+/// Errors on held-out examples: squared errors, averaged as the policy says, or mean log-losses for a
+/// task of classes.
 ///
 /// # Examples
 ///

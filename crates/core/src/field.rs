@@ -40,6 +40,14 @@ impl Field {
     pub const RESIDUALS: Self = Self::set_by("residuals", "--residuals");
     pub const ORDERS: Self = Self::set_by("orders", "--orders");
     pub const SHOTS: Self = Self::set_by("shots", "--shots");
+    pub const CLASSES: Self = Self::in_json("classes");
+    pub const RULE: Self = Self::in_json("rule");
+    pub const ARMS: Self = Self::in_json("arms");
+    pub const LEAVE_ALONE: Self = Self::in_json("leave_alone");
+    pub const STEP_SCALES: Self = Self::in_json("step_scales");
+    pub const SMOOTHING: Self = Self::in_json("smoothing");
+    pub const FOLDS: Self = Self::in_json("folds");
+    pub const CONFIDENCE: Self = Self::set_by("confidence", "--confidence");
     pub const LORA_RANK: Self = Self::set_by("lora_rank", "--lora-rank");
     pub const LORA_FIRST: Self = Self::set_by("lora_first", "--lora-first");
 }

@@ -46,10 +46,18 @@
 //!
 //! *Which directions?* [`subspace`] scores blocks in prompt space.
 //!
+//! # Classes
+//!
+//! A task whose answers are labels is a [`ClassGeometry`]: label scores of each example behind one or
+//! two base prompts, and blocks with a kernel over all scores. [`decide_classes()`] averages arms (a
+//! bias per label, a linear probe, matrices of the model) and numbers of steps by leave-one-out
+//! log-loss, and its [`ClassDecision`] answers queries with probabilities and a set of labels.
+//!
 //! What the paper proves beyond this is in `fewstep-theory`.
 
 mod answers;
 pub mod checks;
+mod classes;
 mod decide;
 mod decision;
 mod error;
@@ -71,6 +79,11 @@ pub mod subspace;
 mod vectors;
 
 pub use answers::{Answers, Interval};
+pub use classes::{
+    ArmBlocks, ArmDecision, ArmPath, Base, ClassBase, ClassBlock, ClassCoupling, ClassDecision,
+    ClassGeometry, ClassKernel, ClassPrediction, ClassQuery, ClassWhen, LeftOut, QueryBase,
+    ZeroShotAlone, decide_classes,
+};
 pub use decide::decide;
 pub use decision::{
     BlockScore, Decision, EvidenceReasons, HowFar, LeaveOneOutErrors, Plan, QueryOutlook,
@@ -83,8 +96,9 @@ pub use filter::{BayesFilter, Filter, GradientDescent, Mixture, NoUpdate};
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use policy::{
-    Adjoint, Dynamics, HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS,
-    MOST_ORDERS, Overrides, Policy, Residuals, ResidualsName, Selection, SelectionName, Shots,
+    Adjoint, ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Dynamics, Folds,
+    HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, MOST_ORDERS, Overrides,
+    Policy, Residuals, ResidualsName, Selection, SelectionName, Shots,
 };
 pub use rng::Rng;
 pub use spectrum::{Spectrum, StepSize};

@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::vectors::{add_scaled, dot, squared_norm};
-use faer::{Mat, MatRef, Par, Side};
+use faer::{Mat, MatMut, MatRef, Par, Side};
 
 fn view(a: &Matrix) -> MatRef<'_, f64> {
     MatRef::from_row_major_slice(a.values(), a.rows(), a.columns())
@@ -61,6 +61,28 @@ fn multiply(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Matrix {
     let mut product = Mat::zeros(a.nrows(), b.ncols());
     faer::linalg::matmul::matmul(product.as_mut(), faer::Accum::Replace, a, b, 1.0, Par::Seq);
     to_matrix(product.as_ref())
+}
+
+/// Adds `a b` to a target, both buffers row by row with the given number of columns.
+pub(crate) fn add_product(target: &mut [f64], a: &Matrix, b: &[f64], columns: usize) {
+    let b = MatRef::from_row_major_slice(b, a.columns(), columns);
+    accumulate(MatMut::from_row_major_slice_mut(target, a.rows(), columns), view(a), b);
+}
+
+/// Adds `aᵀ b` to a target, both buffers row by row with the given number of columns.
+pub(crate) fn add_product_of_transpose(
+    target: &mut [f64],
+    a: &Matrix,
+    b: &[f64],
+    columns: usize,
+) {
+    let b = MatRef::from_row_major_slice(b, a.rows(), columns);
+    let target = MatMut::from_row_major_slice_mut(target, a.columns(), columns);
+    accumulate(target, view(a).transpose(), b);
+}
+
+fn accumulate(target: MatMut<'_, f64>, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
+    faer::linalg::matmul::matmul(target, faer::Accum::Add, a, b, 1.0, Par::Seq);
 }
 
 /// A matrix times its own transpose, `a aᵀ`, exactly symmetric.

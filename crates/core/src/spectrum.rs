@@ -39,7 +39,7 @@ pub struct Spectrum {
 
 /// Rounding in a kernel that was summed in single precision, per example and relative to the
 /// largest eigenvalue. Kernels are mostly computed from f32 activations.
-const KERNEL_ROUNDING: f64 = f32::EPSILON as f64;
+pub(crate) const KERNEL_ROUNDING: f64 = f32::EPSILON as f64;
 
 /// What the eigendecomposition may leave, per example and relative to the largest eigenvalue.
 const DECOMPOSITION_ROUNDING: f64 = 64.0 * f64::EPSILON;

@@ -20,6 +20,7 @@ use crate::rng::Rng;
 use crate::spectrum::Spectrum;
 use crate::vectors::dot;
 
+pub(crate) use depth::doubling;
 pub use depth::{DepthChoice, DepthSettings, last_layers};
 pub use greedy::{GreedyChoice, greedy_correction};
 

@@ -1052,3 +1052,30 @@ pub enum Error {
     #[error(transparent)]
     Core(#[from] fewstep_core::Error),
 }
+
+impl Error {
+    /// Whether it is about a task's query alone, so that another query on the same examples may be
+    /// answered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_engine::{Error, Place};
+    ///
+    /// let task = "t1".to_owned();
+    /// assert!(Error::EmptyInput { task: task.clone(), place: Place::Query }.is_about_query());
+    /// assert!(!Error::EmptyInput { task, place: Place::Example(0) }.is_about_query());
+    /// ```
+    #[must_use]
+    pub fn is_about_query(&self) -> bool {
+        match self {
+            Self::EmptyInput { place, .. }
+            | Self::UnknownLabel { place, .. }
+            | Self::LabelPieces { place, .. }
+            | Self::LabelsDisagree { place, .. }
+            | Self::EmptyPrompt { place, .. }
+            | Self::ContextTooLong { place, .. } => *place == Place::Query,
+            _ => false,
+        }
+    }
+}

@@ -49,7 +49,7 @@ struct MatrixFactors<'a, R> {
 
 /// The Gram matrix of the derivatives of all predictions, one per block of the tape:
 /// `[sequences, sequences]`, row by row.
-pub(crate) fn kernels<R: Real>(tape: &Tape<'_, R>, form: KernelForm) -> Vec<Vec<f64>> {
+pub(crate) fn kernels<R: Real>(tape: &Tape<R>, form: KernelForm) -> Vec<Vec<f64>> {
     let mut kernels = vec![Vec::new(); tape.blocks().len()];
     for members in by_matrix(tape) {
         let values = factors_of(tape, &members);
@@ -72,7 +72,7 @@ pub(crate) struct Coupling {
 
 /// Inner products of the derivatives of `tape` with those of `others`, one entry per block; both
 /// were made for the same blocks.
-pub(crate) fn couplings<R: Real>(tape: &Tape<'_, R>, others: &Tape<'_, R>) -> Vec<Coupling> {
+pub(crate) fn couplings<R: Real>(tape: &Tape<R>, others: &Tape<R>) -> Vec<Coupling> {
     let mut couplings = vec![Coupling::default(); tape.blocks().len()];
     for members in by_matrix(tape) {
         let values = [tape, others].map(|tape| factors_of(tape, &members));
@@ -88,7 +88,7 @@ pub(crate) fn couplings<R: Real>(tape: &Tape<'_, R>, others: &Tape<'_, R>) -> Ve
 
 /// The blocks of each matrix, with their numbers; blocks that have no factor in common are by
 /// themselves.
-fn by_matrix<R: Real>(tape: &Tape<'_, R>) -> Vec<Vec<(usize, BlockId)>> {
+fn by_matrix<R: Real>(tape: &Tape<R>) -> Vec<Vec<(usize, BlockId)>> {
     let mut matrices: Vec<Vec<(usize, BlockId)>> = Vec::new();
     for (index, &block) in tape.blocks().iter().enumerate() {
         let alone = tape.folds(block.layer(), block.kind());
@@ -104,21 +104,14 @@ fn by_matrix<R: Real>(tape: &Tape<'_, R>) -> Vec<Vec<(usize, BlockId)>> {
 }
 
 /// The inputs of a matrix and the adjoints of its outputs.
-fn factors_of<'a, R: Real>(
-    tape: &'a Tape<'_, R>,
-    members: &[(usize, BlockId)],
-) -> Factors<'a, R> {
+fn factors_of<'a, R: Real>(tape: &'a Tape<R>, members: &[(usize, BlockId)]) -> Factors<'a, R> {
     let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
     Factors { inputs: tape.inputs(layer, kind), outputs: tape.outputs_adjoint(layer, kind) }
 }
 
 impl<'a, R: Real> MatrixFactors<'a, R> {
     /// For blocks of one matrix, whose inputs are `[rows, in]` and adjoints `[rows, out]`.
-    fn new(
-        tape: &Tape<'_, R>,
-        factors: &'a Factors<'a, R>,
-        members: &[(usize, BlockId)],
-    ) -> Self {
+    fn new(tape: &Tape<R>, factors: &'a Factors<'a, R>, members: &[(usize, BlockId)]) -> Self {
         let (layer, kind) = (members[0].1.layer(), members[0].1.kind());
         let shape = tape.factor_shape(layer, kind);
         let rows = factors.inputs.len() / shape.0;
@@ -301,13 +294,13 @@ fn all_products<R: Real>(left: View<'_, R>, right: View<'_, R>, target: &mut [R]
 /// layer it is the kernel; below, what other tokens pass on is missing. The tape must have been
 /// made for an `output` block of the same layers too.
 pub(crate) fn single_position_kernels<R: Real>(
-    tape: &Tape<'_, R>,
+    tape: &Tape<R>,
     blocks: &[BlockId],
 ) -> Vec<Vec<f64>> {
     blocks.iter().map(|block| single_position_kernel(tape, block)).collect()
 }
 
-fn single_position_kernel<R: Real>(tape: &Tape<'_, R>, block: &BlockId) -> Vec<f64> {
+fn single_position_kernel<R: Real>(tape: &Tape<R>, block: &BlockId) -> Vec<f64> {
     let config = tape.model().config();
     let (n, width, head_width) = (tape.layout().sequences(), config.width, config.head_width());
     let (layer, head) = (block.layer(), block.head().expect("value blocks have a head"));

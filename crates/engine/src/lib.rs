@@ -78,7 +78,7 @@ pub use ops::count_operations;
 pub use order::Order;
 pub use parameters::{Layer, Linear, Norm, Parameters, Precision};
 pub use passes::PassCount;
-pub use prepared::Prepared;
+pub use prepared::{Examples, Prepared};
 pub use pretrain::{Batch, Gradients, PretrainSettings, Pretraining, StepReport};
 pub use prompt::{PromptSettings, Prompts};
 pub use quantised::{Encoding, QuantisedMatrix};

@@ -108,10 +108,7 @@ pub fn predict_linear_local<R: Real>(
 }
 
 /// The prediction of the only sequence, and how it changes along an update.
-fn along<R: Real>(
-    mut tape: Tape<'_, R>,
-    update: &Update<R>,
-) -> Result<LinearPrediction, Error> {
+fn along<R: Real>(mut tape: Tape<R>, update: &Update<R>) -> Result<LinearPrediction, Error> {
     let prediction = finite(tape.predictions(), 0)?[0];
     tape.pull_back(&[R::ONE])?;
     let slopes = tape.gradient()?;

@@ -19,7 +19,7 @@ use crate::parameters::{Parameters, Precision};
 use crate::prepared::Prepared;
 use crate::prompt::{PromptSettings, Prompts};
 use crate::steps::predict_updated;
-use crate::task::Task;
+use crate::task::{Query, Task};
 use crate::token_task::TokenTask;
 use crate::tokens::Tokenizer;
 use crate::update::Update;
@@ -488,12 +488,49 @@ impl Model {
     /// # Examples
     ///
     /// See [`Prepared::act`].
-    pub fn prepare(&self, task: &Task, blocks: &[BlockId]) -> Result<Prepared<'_>, Error> {
+    pub fn prepare(&self, task: &Task, blocks: &[BlockId]) -> Result<Prepared, Error> {
         let task = self.read_within(task, blocks)?;
         match self.adjoint {
             Adjoint::Whole => Prepared::new(&self.network, &task, blocks),
             Adjoint::Local => Prepared::local(&self.network, &task, blocks),
         }
+    }
+
+    /// The prompts of further queries on the examples of a task that was prepared, or what is wrong
+    /// with each of them, for [`Prepared::further`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prompts::build`] for what the queries have in common.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, Query, Task, Tokenizer, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4,
+    /// #                 "n_positions": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c", "y": "1"}}"#,
+    /// # ).expect("this is a task");
+    /// let prepared = model.prepare(&task, &choose_blocks("value@all", model.config())?)?;
+    /// let query = Query { x: "d".to_owned(), y: None };
+    /// let prompts = model.read_further(&task, prepared.task(), &[query])?;
+    /// assert_eq!(prompts, [Ok(b"a=1\nb=0\nd=".map(u32::from).to_vec())]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn read_further(
+        &self,
+        task: &Task,
+        read: &TokenTask,
+        queries: &[Query],
+    ) -> Result<Vec<Result<Vec<u32>, Error>>, Error> {
+        Prompts::further(task, &self.tokenizer, &self.prompts, read, queries)
     }
 
     /// A task in tokens, if observing it stays within the memory limit.

@@ -214,7 +214,7 @@ pub(crate) fn observation<R: Real>(
     blocks: &[BlockId],
     mut predictions: Vec<f64>,
     kernels: Vec<Vec<f64>>,
-    tape: &Tape<'_, R>,
+    tape: &Tape<R>,
 ) -> Result<Observation, Error> {
     let n = task.examples();
     let mut geometry = Vec::with_capacity(blocks.len());

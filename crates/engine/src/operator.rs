@@ -22,13 +22,13 @@ use crate::token_task::TokenTask;
 ///
 /// See [`KernelOperator::new`].
 #[derive(Debug)]
-pub struct KernelOperator<'m, R: Real = f32> {
-    tape: Tape<'m, R>,
+pub struct KernelOperator<R: Real = f32> {
+    tape: Tape<R>,
     examples: usize,
     residuals: Vec<f64>,
 }
 
-impl<'m, R: Real> KernelOperator<'m, R> {
+impl<R: Real> KernelOperator<R> {
     /// Runs one forward and one backward pass and keeps the factors.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl<'m, R: Real> KernelOperator<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {

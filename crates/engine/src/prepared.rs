@@ -27,15 +27,15 @@ use std::sync::Arc;
 ///
 /// See [`Prepared::further`].
 #[derive(Clone, Debug)]
-pub struct Prepared<'m, R: Real = f32> {
+pub struct Prepared<R: Real = f32> {
     task: TokenTask,
-    tape: Tape<'m, R>,
+    tape: Tape<R>,
     observation: Observation,
     /// Keys and values of the query's prompt, with local adjoints.
     context: Option<Arc<Context<R>>>,
 }
 
-impl<'m, R: Real> Prepared<'m, R> {
+impl<R: Real> Prepared<R> {
     /// Observes a task with its own query, and keeps what further queries need.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
@@ -102,7 +102,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn local(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
@@ -112,6 +112,16 @@ impl<'m, R: Real> Prepared<'m, R> {
         let kernels = kernels(&tape, KernelForm::Cheapest);
         let observation = observation(task, blocks, predictions, kernels, &tape)?;
         Ok(Self { task: task.clone(), tape, observation, context })
+    }
+
+    /// The task in tokens.
+    ///
+    /// # Examples
+    ///
+    /// See [`Model::read_further`](crate::Model::read_further).
+    #[must_use]
+    pub fn task(&self) -> &TokenTask {
+        &self.task
     }
 
     /// What was seen with the task's own query.
@@ -138,7 +148,7 @@ impl<'m, R: Real> Prepared<'m, R> {
     pub(crate) fn acting(
         self,
         blocks: &[BlockId],
-    ) -> Result<(Tape<'m, R>, TokenTask, Observation), Error> {
+    ) -> Result<(Tape<R>, TokenTask, Observation), Error> {
         let Self { task, tape, observation, .. } = self;
         Ok((tape.acting(task.labels(), blocks)?, task, observation))
     }
@@ -334,36 +344,55 @@ impl<'m, R: Real> Prepared<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn further(&self, queries: &[Vec<u32>]) -> Result<Vec<Observation>, Error> {
-        let labels = self.task.labels();
-        let tape = match &self.context {
-            Some(context) => self.tape.behind(context, queries, labels)?,
-            None => self.tape.for_queries(Layout::shared(queries)?, labels)?,
+        let Self { task, tape, observation, context } = self;
+        further(Known { task, tape, observation, context: context.as_ref() }, queries)
+    }
+
+    /// What further queries need of the examples, and nothing that steps would need.
+    ///
+    /// # Examples
+    ///
+    /// See [`Examples`].
+    #[must_use]
+    pub fn into_examples(self) -> Examples<R> {
+        let Self { task, tape, observation, context } = self;
+        Examples { task, tape: tape.at_rest(), observation, context }
+    }
+
+    /// The base prediction for each of further queries and nothing else: what
+    /// [`Prepared::further`] sees of it, up to rounding, without a backward pass.
+    ///
+    /// With local adjoints a query costs its own tokens forward, behind the keys and values that are
+    /// kept; with whole ones, what queries begin with in common goes forward once more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::further`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// let prepared = Prepared::local(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+    /// assert_eq!(prepared.further_predictions(&[vec![0, 1, 4], vec![0, 1, 3]])?, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn further_predictions(&self, queries: &[Vec<u32>]) -> Result<Vec<f64>, Error> {
+        let (labels, model) = (self.task.labels(), self.tape.model());
+        let predictions = match &self.context {
+            Some(context) => self.tape.predict_behind(context, queries, labels)?,
+            None => model.predict(Layout::shared(queries)?, labels)?,
         };
-        let (tape, predictions) = tape.differentiated()?;
-        let couplings = couplings(&tape, &self.tape);
-        let passes = tape.passes();
-        let n = self.task.examples();
-        predictions
-            .into_iter()
-            .enumerate()
-            .map(|(query, query_prediction)| {
-                let known = &self.observation;
-                let blocks = known.geometry.blocks().iter().zip(&couplings);
-                let blocks = blocks.map(|(block, side)| {
-                    let coupling = &side.products[query * (n + 1)..][..n];
-                    let variance = side.variances[query];
-                    Ok(block.clone().with_query(coupling.to_vec(), variance)?)
-                });
-                let blocks = blocks.collect::<Result<Vec<_>, Error>>()?;
-                let mut geometry = Geometry::new(known.geometry.residuals().to_vec(), blocks)?;
-                if let Some(answers) = known.geometry.answers() {
-                    geometry = geometry.with_answers(answers.clone())?;
-                }
-                let predictions = known.predictions.clone();
-                let shown = known.shown;
-                Ok(Observation { geometry, predictions, query_prediction, shown, passes })
-            })
-            .collect()
+        finite(&predictions, 0)
     }
 
     /// The prediction for each of further queries, prompts that show all examples, under an update;
@@ -404,4 +433,133 @@ impl<'m, R: Real> Prepared<'m, R> {
         let tape = Tape::of_update(self.tape.model(), layout, self.task.labels(), update)?;
         finite(tape.predictions(), 1)
     }
+}
+
+/// The examples of a task that was observed, for further queries as long as somebody asks them.
+///
+/// # Examples
+///
+/// ```
+/// # use fewstep_engine::{
+/// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+/// # };
+/// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+/// #                 "n_ctx": 3, "vocab_size": 5}"#;
+/// # let config = Config::from_json(json)?;
+/// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+/// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+/// # let prompts = vec![vec![0, 1], vec![0, 2]];
+/// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+/// let prepared = Prepared::local(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+/// let expected = prepared.further(&[vec![0, 1, 3]])?;
+/// let examples = prepared.into_examples();
+/// drop(model);
+/// assert_eq!(examples.further(&[vec![0, 1, 3]])?, expected);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Examples<R: Real = f32> {
+    task: TokenTask,
+    tape: Tape<R>,
+    observation: Observation,
+    context: Option<Arc<Context<R>>>,
+}
+
+impl<R: Real> Examples<R> {
+    /// As [`Prepared::further`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::further`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Examples`].
+    pub fn further(&self, queries: &[Vec<u32>]) -> Result<Vec<Observation>, Error> {
+        let Self { task, tape, observation, context } = self;
+        further(Known { task, tape, observation, context: context.as_ref() }, queries)
+    }
+
+    /// The task in tokens.
+    ///
+    /// # Examples
+    ///
+    /// See [`Model::read_further`](crate::Model::read_further).
+    #[must_use]
+    pub fn task(&self) -> &TokenTask {
+        &self.task
+    }
+
+    /// About how many bytes it holds beside the model.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{
+    /// #     Config, Error, Labels, Network, Parameters, Prepared, TokenTask, choose_blocks
+    /// # };
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// # let labels = Labels::new(vec![3, 4], vec![0.0, 1.0])?;
+    /// # let prompts = vec![vec![0, 1], vec![0, 2]];
+    /// # let task = TokenTask::new(prompts, vec![0, 1, 2], labels, vec![1.0, 0.0])?;
+    /// let prepared = Prepared::local(&model, &task, &choose_blocks("mlp-up@all", &config)?)?;
+    /// assert!(prepared.into_examples().bytes() > 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let context = self.context.as_ref().map_or(0, |context| context.bytes());
+        let tokens: usize = self.task.sequences().iter().map(Vec::len).sum();
+        let n = self.task.examples();
+        let kernels = self.observation.geometry.blocks().len() * n * (n + 1);
+        context + self.tape.bytes() + tokens * size_of::<u32>() + kernels * size_of::<f64>()
+    }
+}
+
+/// What is known of the examples.
+struct Known<'a, R: Real> {
+    task: &'a TokenTask,
+    tape: &'a Tape<R>,
+    observation: &'a Observation,
+    context: Option<&'a Arc<Context<R>>>,
+}
+
+/// Looks at further queries on the same examples.
+fn further<R: Real>(
+    examples: Known<'_, R>,
+    queries: &[Vec<u32>],
+) -> Result<Vec<Observation>, Error> {
+    let labels = examples.task.labels();
+    let tape = match examples.context {
+        Some(context) => examples.tape.behind(context, queries, labels)?,
+        None => examples.tape.for_queries(Layout::shared(queries)?, labels)?,
+    };
+    let (tape, predictions) = tape.differentiated()?;
+    let couplings = couplings(&tape, examples.tape);
+    let passes = tape.passes();
+    let n = examples.task.examples();
+    predictions
+        .into_iter()
+        .enumerate()
+        .map(|(query, query_prediction)| {
+            let known = examples.observation;
+            let blocks = known.geometry.blocks().iter().zip(&couplings);
+            let blocks = blocks.map(|(block, side)| {
+                let coupling = &side.products[query * (n + 1)..][..n];
+                let variance = side.variances[query];
+                Ok(block.clone().with_query(coupling.to_vec(), variance)?)
+            });
+            let blocks = blocks.collect::<Result<Vec<_>, Error>>()?;
+            let mut geometry = Geometry::new(known.geometry.residuals().to_vec(), blocks)?;
+            if let Some(answers) = known.geometry.answers() {
+                geometry = geometry.with_answers(answers.clone())?;
+            }
+            let predictions = known.predictions.clone();
+            let shown = known.shown;
+            Ok(Observation { geometry, predictions, query_prediction, shown, passes })
+        })
+        .collect()
 }

@@ -6,7 +6,8 @@
 use crate::arrangement::{Arrangement, spread};
 use crate::error::{Error, Place};
 use crate::order::Order;
-use crate::task::{Task, Template};
+use crate::task::{Query, Task, Template};
+use crate::token_task::TokenTask;
 use crate::tokens::{Bos, Tokenizer};
 use fewstep_core::{Residuals, Shots};
 use std::collections::BTreeMap;
@@ -104,7 +105,8 @@ pub struct Prompts {
     packing: Vec<usize>,
     /// How many of its first tokens each of these may share with the next prompt in that order.
     shareable: Vec<usize>,
-    shown: usize,
+    /// The examples that the query's prompt shows.
+    shots: Vec<usize>,
     label_tokens: Vec<u32>,
     label_values: Vec<f64>,
     targets: Vec<f64>,
@@ -197,6 +199,29 @@ impl Prompts {
         }
     }
 
+    /// The prompts of further queries on the same examples, or what is wrong with each; `read` is
+    /// the task as it was written before, with as many of its examples.
+    pub(crate) fn further(
+        task: &Task,
+        tokenizer: &Tokenizer,
+        settings: &PromptSettings,
+        read: &TokenTask,
+        queries: &[Query],
+    ) -> Result<Vec<Result<Vec<u32>, Error>>, Error> {
+        let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
+        let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
+        writer.show(read.shots(), settings);
+        let template = task.template()?;
+        let query = task.examples.len();
+        let prompt = |asked: &Query| {
+            task.check_query(asked)?;
+            let x = shortened(&asked.x, tokenizer, settings.max_tokens_per_example)?;
+            writer.prefixes[query] = template.prefix(x);
+            writer.prompt(Place::Query, &mut read.labels().tokens().to_vec())
+        };
+        Ok(queries.iter().map(prompt).collect())
+    }
+
     fn of(writer: &Writer<'_>) -> Result<Self, Error> {
         let task = writer.task;
         let examples = task.examples.len();
@@ -219,7 +244,7 @@ impl Prompts {
             query,
             packing,
             shareable,
-            shown: writer.arrangement.shots().len(),
+            shots: writer.arrangement.shots().to_vec(),
             label_tokens,
             label_values: task.labels.iter().map(|label| label.value).collect(),
             targets: task.examples.iter().map(|example| value(&example.y)).collect(),
@@ -265,7 +290,11 @@ impl Prompts {
     /// See [`Prompts`].
     #[must_use]
     pub fn shown(&self) -> usize {
-        self.shown
+        self.shots.len()
+    }
+
+    pub(crate) fn shots(&self) -> &[usize] {
+        &self.shots
     }
 
     /// The prompt of the query.
@@ -381,10 +410,19 @@ fn inputs<'t>(
     limit: Option<usize>,
 ) -> Result<Vec<&'t str>, Error> {
     let all = task.examples.iter().map(|example| &example.x).chain([&task.query.x]);
+    all.map(|x| shortened(x, tokenizer, limit)).collect()
+}
+
+/// An input, cut to the limit.
+fn shortened<'t>(
+    x: &'t str,
+    tokenizer: &Tokenizer,
+    limit: Option<usize>,
+) -> Result<&'t str, Error> {
     match limit {
-        None => Ok(all.map(String::as_str).collect()),
+        None => Ok(x),
         Some(0) => Err(Error::NoTokensPerExample),
-        Some(limit) => all.map(|x| tokenizer.cut(x, limit)).collect(),
+        Some(limit) => tokenizer.cut(x, limit),
     }
 }
 

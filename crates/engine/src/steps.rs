@@ -202,7 +202,7 @@ pub fn descend_local<R: Real>(
 /// As [`descend`], on a tape that was run for the blocks; their gradients are multiplied with
 /// `scales`, and `visit` sees the update after `0, 1, …, T` steps.
 pub(crate) fn steps_on<R: Real>(
-    tape: Tape<'_, R>,
+    tape: Tape<R>,
     task: &TokenTask,
     scales: &[f64],
     &Steps { horizon, follow, .. }: &Steps,
@@ -265,7 +265,7 @@ impl<R: Real> Descent<R> {
 
 /// The prediction for the query after some steps; the tape stays as it is.
 fn query_alone<R: Real>(
-    tape: &mut Tape<'_, R>,
+    tape: &mut Tape<R>,
     task: &TokenTask,
     update: &Update<R>,
     steps: usize,
@@ -285,7 +285,7 @@ fn seeds<R: Real>(weights: &[f64]) -> Vec<R> {
 
 /// `θ_b += scale_b ∇_b`; returns `Σ_b scale_b ‖∇_b‖²`.
 fn add_gradient<R: Real>(
-    tape: &Tape<'_, R>,
+    tape: &Tape<R>,
     scales: &[f64],
     update: &mut Update<R>,
     scratch: &mut Vec<R>,
@@ -308,7 +308,7 @@ fn add_gradient<R: Real>(
 /// of steps, ascending, with their weights. Gives the predictions for the query on the way, too: if
 /// it is followed, after `0, 1, …` steps, and else the first. Following changes nothing else.
 pub(crate) fn average_on<R: Real>(
-    tape: Tape<'_, R>,
+    tape: Tape<R>,
     task: &TokenTask,
     scales: &[f64],
     weights: &[(usize, f64)],
@@ -339,7 +339,7 @@ pub(crate) fn average_on<R: Real>(
 
 /// What an update does after some steps, beside what was predicted before it.
 fn applied<R: Real>(
-    mut tape: Tape<'_, R>,
+    mut tape: Tape<R>,
     base: Predictions,
     update: Update<R>,
     steps: usize,
@@ -467,7 +467,7 @@ pub fn apply_filter<R: Real>(
 
 /// As [`apply_filter`], on a tape that was run for the blocks.
 pub(crate) fn filter_on<R: Real>(
-    tape: Tape<'_, R>,
+    tape: Tape<R>,
     task: &TokenTask,
     filter: &dyn Filter,
     spectrum: &Spectrum,
@@ -478,7 +478,7 @@ pub(crate) fn filter_on<R: Real>(
 
 /// The update of [`filter_on`], which is not applied.
 pub(crate) fn update_on<R: Real>(
-    tape: Tape<'_, R>,
+    tape: Tape<R>,
     task: &TokenTask,
     filter: &dyn Filter,
     spectrum: &Spectrum,
@@ -490,7 +490,7 @@ pub(crate) fn update_on<R: Real>(
 
 /// One update from weights that may depend on the residuals.
 fn apply<R: Real>(
-    tape: Tape<'_, R>,
+    tape: Tape<R>,
     task: &TokenTask,
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,
@@ -502,7 +502,7 @@ fn apply<R: Real>(
 
 /// What a tape predicts before an update, and the update, which is not applied.
 fn weighed<R: Real>(
-    tape: &mut Tape<'_, R>,
+    tape: &mut Tape<R>,
     task: &TokenTask,
     scales: &[f64],
     weigh: impl FnOnce(&[f64]) -> Result<Vec<f64>, Error>,

@@ -98,8 +98,9 @@ impl<R: Real> Streams<R> {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Tape<'m, R: Real = f32> {
-    model: &'m Network<R>,
+pub struct Tape<R: Real = f32> {
+    /// Its weights are shared with the model that it was made for.
+    model: Network<R>,
     /// Of the forward pass.
     plans: Plans,
     /// What positions do to queries and keys, if they are rotary.
@@ -182,7 +183,7 @@ impl<R: Real> Network<R> {
     }
 }
 
-impl<'m, R: Real> Tape<'m, R> {
+impl<R: Real> Tape<R> {
     /// Runs the model forward and remembers what derivatives for `blocks` need.
     ///
     /// First factors of LoRA blocks that come from prompts come from all of these sequences.
@@ -209,7 +210,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new(
-        model: &'m Network<R>,
+        model: &Network<R>,
         layout: Layout,
         labels: &Labels,
         blocks: &[BlockId],
@@ -222,7 +223,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// As [`Tape::new`] for the prompts of a task; first factors that come from prompts come from
     /// those that leave one out.
     pub(crate) fn of_task(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
@@ -254,7 +255,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn of_update(
-        model: &'m Network<R>,
+        model: &Network<R>,
         layout: Layout,
         labels: &Labels,
         update: &Update<R>,
@@ -279,7 +280,7 @@ impl<'m, R: Real> Tape<'m, R> {
     ///
     /// Every token goes forward once and backward once for each sequence that it belongs to.
     pub(crate) fn separate(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
     ) -> Result<Self, Error> {
@@ -293,7 +294,7 @@ impl<'m, R: Real> Tape<'m, R> {
     ///
     /// As [`Tape::of_task`], and [`Error::NoLocalForm`] for a block that has no such derivative.
     pub(crate) fn local(
-        model: &'m Network<R>,
+        model: &Network<R>,
         task: &TokenTask,
         blocks: &[BlockId],
         outputs: Outputs,
@@ -309,7 +310,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// The model as it is at some sequences, with derivatives at their read-outs for the blocks and the
     /// first factors of an update.
     pub(crate) fn local_of_update(
-        model: &'m Network<R>,
+        model: &Network<R>,
         layout: Layout,
         labels: &Labels,
         update: &Update<R>,
@@ -381,7 +382,7 @@ impl<'m, R: Real> Tape<'m, R> {
         }
         let Self { model, plans, input, own_firsts, lowest, local, .. } = self;
         let local = local.map(|local| Local::new(local.outputs, local.context));
-        let mut tape = Self::allocate(model, plans.layout, labels, blocks, local);
+        let mut tape = Self::allocate(&model, plans.layout, labels, blocks, local);
         tape.streams.rows = input;
         tape.run_lower_layers(lowest);
         tape.run_upper_layers();
@@ -413,9 +414,9 @@ impl<'m, R: Real> Tape<'m, R> {
             layout.seen_by(layout.sequences() - 1).into_iter().flatten().collect();
         let tokens = rows.iter().map(|&row| layout.tokens()[row]).collect();
         let layout = Layout::plain(&[tokens])?;
-        let mut tape = Self::allocate(self.model, layout, labels, &self.blocks, None);
+        let mut tape = Self::allocate(&self.model, layout, labels, &self.blocks, None);
         gather(&self.input, &rows, self.model.config().width, &mut tape.input);
-        tape.overlay.set(self.model, update);
+        tape.overlay.set(&self.model, update);
         tape.run_upper_layers();
         self.passes.forward += tape.passes.forward;
         self.passes.forward_tokens += tape.passes.forward_tokens;
@@ -425,7 +426,7 @@ impl<'m, R: Real> Tape<'m, R> {
     /// A tape for other sequences with the same blocks and the same first factors, which keeps
     /// them apart in the backward pass.
     pub(crate) fn for_queries(&self, layout: Layout, labels: &Labels) -> Result<Self, Error> {
-        let mut tape = Self::start(self.model, layout, labels, &self.blocks)?;
+        let mut tape = Self::start(&self.model, layout, labels, &self.blocks)?;
         tape.own_firsts = self.own_firsts.clone();
         tape.firsts = self.own_firsts.clone();
         Ok(tape.kept_apart())
@@ -439,17 +440,42 @@ impl<'m, R: Real> Tape<'m, R> {
         sequences: &[Vec<u32>],
         labels: &Labels,
     ) -> Result<Self, Error> {
-        let shared = sequences.iter().map(|sequence| context.shared_with(sequence));
-        let shared = shared.min().unwrap_or(0);
-        let own: Vec<Vec<u32>> =
-            sequences.iter().map(|sequence| sequence[shared..].to_vec()).collect();
-        let layout = Layout::behind(shared, &own)?;
+        let layout = context.layout_behind(sequences)?;
         let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
         let local = Some(Local::new(outputs, Some(context.clone())));
-        let mut tape = Self::start_with(self.model, layout, labels, &self.blocks, local)?;
+        let mut tape = Self::start_with(&self.model, layout, labels, &self.blocks, local)?;
         tape.own_firsts = self.own_firsts.clone();
         tape.firsts = self.own_firsts.clone();
         Ok(tape)
+    }
+
+    /// The same tape without what another pass would write over: its factors are left.
+    pub(crate) fn at_rest(mut self) -> Self {
+        let nothing = || Buffer::new(0);
+        self.input = nothing();
+        self.streams = Streams { rows: nothing(), asked: nothing() };
+        self.scratch = Scratch { normed: nothing(), gathered: nothing(), activated: nothing() };
+        self.adjoint_scratch = None;
+        self
+    }
+
+    /// About how many bytes it holds beside the model, once it is at rest.
+    pub(crate) fn bytes(&self) -> usize {
+        let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
+        let adjoints: usize = self.adjoints.iter().map(LayerAdjoints::numbers).sum();
+        (layers + adjoints + self.input.len()) * size_of::<R>()
+    }
+
+    /// The predictions for such sequences without any derivative, of which nothing is kept.
+    pub(crate) fn predict_behind(
+        &self,
+        context: &Arc<Context<R>>,
+        sequences: &[Vec<u32>],
+        labels: &Labels,
+    ) -> Result<Vec<R>, Error> {
+        let layout = context.layout_behind(sequences)?;
+        let local = Some(Local::new(1, Some(context.clone())));
+        Ok(Self::start_with(&self.model, layout, labels, &[], local)?.readout.predictions)
     }
 
     /// Keys and values of the last sequence, for those that begin as it does.
@@ -458,7 +484,7 @@ impl<'m, R: Real> Tape<'m, R> {
     }
 
     fn start(
-        model: &'m Network<R>,
+        model: &Network<R>,
         layout: Layout,
         labels: &Labels,
         blocks: &[BlockId],
@@ -467,7 +493,7 @@ impl<'m, R: Real> Tape<'m, R> {
     }
 
     fn start_with(
-        model: &'m Network<R>,
+        model: &Network<R>,
         layout: Layout,
         labels: &Labels,
         blocks: &[BlockId],
@@ -486,7 +512,7 @@ impl<'m, R: Real> Tape<'m, R> {
 
     /// All buffers, for a layout that fits the model.
     fn allocate(
-        model: &'m Network<R>,
+        model: &Network<R>,
         layout: Layout,
         labels: &Labels,
         blocks: &[BlockId],
@@ -499,7 +525,7 @@ impl<'m, R: Real> Tape<'m, R> {
         let rotations =
             config.rotary().map(|rotary| Rotations::new(rotary, config.head_width(), longest));
         let mut tape = Self {
-            model,
+            model: model.clone(),
             rotations,
             depth,
             lowest,
@@ -560,7 +586,7 @@ impl<'m, R: Real> Tape<'m, R> {
             let mut tape = LayerTape::new(&sizes, Keeps::default());
             for layer in from..self.lowest {
                 let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
-                let pass = self.plans.pass(self.model, overlay, rotations, layer);
+                let pass = self.plans.pass(&self.model, overlay, rotations, layer);
                 run_layer(
                     &pass,
                     &mut self.streams,
@@ -593,7 +619,7 @@ impl<'m, R: Real> Tape<'m, R> {
             self.run_whole_layers(sequences);
         }
         let normed = &mut self.scratch.gathered[..asked];
-        self.readout.run(self.model, &self.streams.asked[..asked], normed);
+        self.readout.run(&self.model, &self.streams.asked[..asked], normed);
         self.passes.forward += counted;
         self.passes.forward_tokens += tokens;
     }
@@ -607,7 +633,7 @@ impl<'m, R: Real> Tape<'m, R> {
         for (index, tape) in self.layers.iter_mut().enumerate() {
             let valid = if index == 0 { self.valid } else { Valid::default() };
             let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
-            let pass = plans.pass(self.model, overlay, rotations, self.lowest + index);
+            let pass = plans.pass(&self.model, overlay, rotations, self.lowest + index);
             run_layer(&pass, &mut self.streams, tape, &mut self.scratch, valid);
         }
     }
@@ -675,10 +701,10 @@ impl<'m, R: Real> Tape<'m, R> {
             values: same(BlockKind::Value),
         };
         if updated != self.applied {
-            self.overlay = Overlay::none(self.model);
+            self.overlay = Overlay::none(&self.model);
             self.applied = updated;
         }
-        self.overlay.set(self.model, update);
+        self.overlay.set(&self.model, update);
         self.run_upper_layers_for(sequences);
         Ok(&self.readout.predictions)
     }
@@ -753,8 +779,8 @@ impl<'m, R: Real> Tape<'m, R> {
         &self.plans.layout
     }
 
-    pub(crate) fn model(&self) -> &'m Network<R> {
-        self.model
+    pub(crate) fn model(&self) -> &Network<R> {
+        &self.model
     }
 }
 

@@ -83,25 +83,76 @@ pub struct Query {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenTask", into = "WrittenTask")]
 pub struct Task {
     /// The task's name, for reports and messages.
     pub id: String,
     /// How one example is written: text with `{x}` and, behind it, `{y}`.
     pub template: String,
     /// What stands between examples; a line break unless given.
-    #[serde(default = "line_break")]
     pub separator: String,
     /// The possible answers.
     pub labels: Vec<Label>,
     /// The labelled examples, in the order of the prompt.
     pub examples: Vec<Example>,
-    /// The input whose answer is wanted.
+    /// The input whose answer is wanted; of several, the first.
     pub query: Query,
+    /// The inputs after the first, if the task is written with a list of them, `queries`.
+    pub further: Option<Vec<Query>>,
+}
+
+/// A task as it is written: one query, or a list of them.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTask {
+    id: String,
+    template: String,
+    #[serde(default = "line_break")]
+    separator: String,
+    labels: Vec<Label>,
+    examples: Vec<Example>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    query: Option<Query>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queries: Option<Vec<Query>>,
 }
 
 fn line_break() -> String {
     "\n".to_owned()
+}
+
+impl TryFrom<WrittenTask> for Task {
+    type Error = String;
+
+    fn try_from(written: WrittenTask) -> Result<Self, String> {
+        let WrittenTask { id, template, separator, labels, examples, query, queries } = written;
+        let (query, further) = match (query, queries) {
+            (Some(query), None) => (query, None),
+            (None, Some(mut queries)) if !queries.is_empty() => {
+                let further = queries.split_off(1);
+                (queries.swap_remove(0), Some(further))
+            }
+            (None, Some(_)) => {
+                return Err("`queries` is empty, expected at least one query".to_owned());
+            }
+            (Some(_), Some(_)) => {
+                return Err("expected `query` or `queries`, found both".to_owned());
+            }
+            (None, None) => return Err("missing field `query`".to_owned()),
+        };
+        Ok(Self { id, template, separator, labels, examples, query, further })
+    }
+}
+
+impl From<Task> for WrittenTask {
+    fn from(task: Task) -> Self {
+        let Task { id, template, separator, labels, examples, query, further } = task;
+        let (query, queries) = match further {
+            None => (Some(query), None),
+            Some(further) => (None, Some([vec![query], further].concat())),
+        };
+        Self { id, template, separator, labels, examples, query, queries }
+    }
 }
 
 /// A template in its three parts: before `{x}`, between `{x}` and `{y}`, behind `{y}`.
@@ -168,7 +219,8 @@ impl Task {
     /// ```
     pub const LARGEST_VALUE: f64 = 1e12;
 
-    /// Whether the task can be asked at all; its words are checked, its tokens are not.
+    /// Whether the task can be asked at all; its words are checked, its tokens are not. Of several
+    /// queries the first is looked at: each of the others stands or falls by itself.
     ///
     /// # Errors
     ///
@@ -188,6 +240,7 @@ impl Task {
     ///     labels: vec![],
     ///     examples: vec![],
     ///     query: Query { x: "4".to_owned(), y: None },
+    ///     further: None,
     /// };
     /// assert!(matches!(task.check(), Err(Error::Placeholder { placeholder: "{y}", found: 0, .. })));
     /// ```
@@ -201,7 +254,61 @@ impl Task {
         for (index, example) in self.examples.iter().enumerate() {
             self.check_words(Place::Example(index), &example.x, Some(&example.y), &labels)?;
         }
-        self.check_words(Place::Query, &self.query.x, self.query.y.as_deref(), &labels)
+        let Query { x, y } = &self.query;
+        self.check_words(Place::Query, x, y.as_deref(), &labels)
+    }
+
+    /// The inputs whose answers are wanted, one after the other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::Task;
+    /// let task: Task = serde_json::from_str(
+    ///     r#"{"id": "t1", "template": "{x}={y}",
+    ///         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    ///         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    ///         "queries": [{"x": "c"}, {"x": "d"}]}"#,
+    /// ).expect("this is a task");
+    /// assert_eq!(task.queries().map(|query| query.x.as_str()).collect::<Vec<_>>(), ["c", "d"]);
+    /// ```
+    pub fn queries(&self) -> impl Iterator<Item = &Query> {
+        std::iter::once(&self.query).chain(self.further.iter().flatten())
+    }
+
+    /// The same examples with one other query, and no further ones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Query, Task};
+    /// # let task: Task = serde_json::from_str(
+    /// #     r#"{"id": "t1", "template": "{x}={y}",
+    /// #         "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.5}],
+    /// #         "examples": [{"x": "a", "y": "1"}, {"x": "b", "y": "0"}],
+    /// #         "query": {"x": "c"}}"#,
+    /// # ).expect("this is a task");
+    /// let other = task.asking(&Query { x: "e".to_owned(), y: None });
+    /// assert_eq!((other.query.x.as_str(), other.queries().count()), ("e", 1));
+    /// ```
+    #[must_use]
+    pub fn asking(&self, query: &Query) -> Self {
+        let Self { id, template, separator, labels, examples, .. } = self;
+        Self {
+            id: id.clone(),
+            template: template.clone(),
+            separator: separator.clone(),
+            labels: labels.clone(),
+            examples: examples.clone(),
+            query: query.clone(),
+            further: None,
+        }
+    }
+
+    /// Whether another input can be asked about, the task being one that can.
+    pub(crate) fn check_query(&self, query: &Query) -> Result<(), Error> {
+        let labels = self.labels.iter().map(|label| label.text.as_str()).collect();
+        self.check_words(Place::Query, &query.x, query.y.as_deref(), &labels)
     }
 
     /// The texts of the labels, each of them once.

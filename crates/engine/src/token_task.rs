@@ -28,8 +28,8 @@ pub struct TokenTask {
     /// The examples in the order in which their prompts lie side by side.
     packing: Vec<usize>,
     shareable: Vec<usize>,
-    /// How many of the examples the query's prompt shows.
-    shown: usize,
+    /// The examples that the query's prompt shows.
+    shots: Vec<usize>,
     labels: Labels,
     targets: Vec<f64>,
 }
@@ -70,7 +70,8 @@ impl TokenTask {
         let mut sequences = leave_one_out;
         sequences.push(query);
         let (packing, shareable) = ((0..expected).collect(), vec![usize::MAX; expected]);
-        Ok(Self { sequences, packing, shareable, shown: expected, labels, targets })
+        let shots = (0..expected).collect();
+        Ok(Self { sequences, packing, shareable, shots, labels, targets })
     }
 
     /// A task whose prompts were written and tokenised.
@@ -102,7 +103,7 @@ impl TokenTask {
         )?;
         // What an example's answer changes must not change how its own prompt is computed.
         let (packing, shareable) = (prompts.packing().to_vec(), prompts.shareable().to_vec());
-        Ok(Self { packing, shareable, shown: prompts.shown(), ..task })
+        Ok(Self { packing, shareable, shots: prompts.shots().to_vec(), ..task })
     }
 
     /// `n`: the number of examples.
@@ -175,7 +176,12 @@ impl TokenTask {
 
     /// How many of the examples the query's prompt shows; the others are learnt from alone.
     pub(crate) fn shown(&self) -> usize {
-        self.shown
+        self.shots.len()
+    }
+
+    /// The examples that the query's prompt shows.
+    pub(crate) fn shots(&self) -> &[usize] {
+        &self.shots
     }
 
     /// Which answers are alike, and how far these predictions can change: no prediction leaves the

@@ -145,6 +145,27 @@ impl<R: Real> Update<R> {
         &self.blocks
     }
 
+    /// How many bytes its numbers take.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Network, Parameters, Update, choose_blocks};
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 3, "vocab_size": 5}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let model: Network = Network::new(&config, Parameters::zeros(&config)?)?;
+    /// let update = Update::zeros(&model, &choose_blocks("value@all", &config)?)?;
+    /// assert_eq!(update.bytes(), 4 * 2 * 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let firsts = self.firsts.iter().map(|(_, first)| first.len()).sum::<usize>();
+        let changes = self.blocks.iter().map(|(_, change)| change.len()).sum::<usize>();
+        (firsts + changes) * size_of::<R>()
+    }
+
     /// The change of one block, to write to.
     ///
     /// # Examples

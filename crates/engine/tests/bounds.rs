@@ -33,6 +33,7 @@ fn task(examples: usize) -> Task {
         labels: vec![label("0", 0.0), label("1", 1.0)],
         examples: vec![Example { x: "a".to_owned(), y: "1".to_owned() }; examples],
         query: Query { x: "b".to_owned(), y: None },
+        further: None,
     }
 }
 

@@ -320,9 +320,9 @@ fn passes_are_counted_exactly() {
 }
 
 /// The kernel's products, as the matrix-free solvers ask for them.
-struct Products<'m>(KernelOperator<'m, f64>);
+struct Products(KernelOperator<f64>);
 
-impl LinearOperator for Products<'_> {
+impl LinearOperator for Products {
     fn size(&self) -> usize {
         self.0.size()
     }

@@ -5,13 +5,13 @@ use fewstep_core::Rng;
 use fewstep_engine::{BlockId, FirstFactor, Layout, Lora, Network, Tape, Update};
 
 /// `Σ_i seed_i s_i` at an update.
-fn value(tape: &mut Tape<'_, f64>, update: &Update<f64>, seeds: &[f64]) -> f64 {
+fn value(tape: &mut Tape<f64>, update: &Update<f64>, seeds: &[f64]) -> f64 {
     let predictions = tape.run(update).unwrap();
     predictions.iter().zip(seeds).map(|(s, seed)| s * seed).sum()
 }
 
 /// A random update of the blocks of a tape, of the size of the weights or smaller.
-fn random_update(tape: &Tape<'_, f64>, spread: f64, rng: &mut Rng) -> Update<f64> {
+fn random_update(tape: &Tape<f64>, spread: f64, rng: &mut Rng) -> Update<f64> {
     let mut update = tape.zero_update();
     let chosen: Vec<BlockId> = update.blocks().iter().map(|(block, _)| *block).collect();
     for block in chosen {

@@ -363,10 +363,13 @@ fn a_further_query_costs_its_own_tokens_and_one_row() {
     let prepared = Prepared::local(&model, &task, &chosen).unwrap();
     let query = task.sequences().last().unwrap();
     let before = (query.len() - (LENGTH - 1)) as u64;
-    let run = |count: u32| {
+    let queries = |count: u32| -> Vec<Vec<u32>> {
         let further = |token: u32| [&query[..query.len() - 3], &[token, 34, 35]].concat();
-        let queries: Vec<Vec<u32>> = (0..count).map(|token| further(40 + token)).collect();
-        count_operations(|| prepared.further(&queries).unwrap()).1
+        (0..count).map(|token| further(40 + token)).collect()
+    };
+    let run = |count: u32| count_operations(|| prepared.further(&queries(count)).unwrap()).1;
+    let forward = |count: u32| {
+        count_operations(|| prepared.further_predictions(&queries(count)).unwrap()).1
     };
     let (own, all) = (LENGTH as u64 - 1, query.len() as u64);
     let tokens = Tokens {
@@ -383,5 +386,6 @@ fn a_further_query_costs_its_own_tokens_and_one_row() {
     let couplings = (LAYERS - LOWEST) * (sequences + 1) * (WIDTH + INNER);
     let each = tokens.local_forward() + tokens.local_backward() + couplings;
     assert_eq!((run(1), run(5)), (each, 5 * each));
+    assert_eq!((forward(1), forward(5)), (tokens.local_forward(), 5 * tokens.local_forward()));
     assert_eq!(before + own, all);
 }

@@ -180,6 +180,35 @@ fn further_queries_run_their_own_tokens_alone() {
     }
 }
 
+/// Base predictions of further queries are those of whole prompts that stand alone, with whatever
+/// they begin, and however they were prepared.
+#[test]
+fn further_queries_are_predicted_without_a_backward_pass() {
+    for folder in FOLDERS {
+        let model: Network<f64> = load(folder);
+        let (task, chosen) = (task_of(folder), local_blocks(&model));
+        let query = task.sequences().last().unwrap().clone();
+        let end = |token: u32| [&query[..query.len() - 1], &[token]].concat();
+        let first = |token: u32| [&[token][..], &query[1..]].concat();
+        let local = Prepared::local(&model, &task, &chosen).unwrap();
+        let whole = Prepared::new(&model, &task, &chosen).unwrap();
+        for queries in [
+            vec![query.clone()],
+            vec![end(3), query.clone(), end(5)],
+            vec![first(3), query[..1].to_vec()],
+        ] {
+            let expected: Vec<f64> =
+                model.predict(Layout::plain(&queries).unwrap(), task.labels()).unwrap();
+            for prepared in [&local, &whole] {
+                let found = prepared.further_predictions(&queries).unwrap();
+                assert_near(&found, &expected, 1e-12, folder);
+            }
+        }
+        let refused = local.further_predictions(&[]);
+        assert_eq!(refused, Err(Error::Empty { quantity: "list of sequences" }));
+    }
+}
+
 /// An update that stands for steps is made without running any: rank at most one per example and
 /// matrix, and along it the local derivative of the query changes as the kernel says.
 #[test]

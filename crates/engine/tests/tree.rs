@@ -17,6 +17,7 @@ fn bytes(examples: u8, alike: bool, order: Order) -> TokenTask {
         labels: vec![label("0", 0.0), label("1", 1.0)],
         examples: (0..examples).map(|i| Example { x: x(i), y: "1".to_owned() }).collect(),
         query: Query { x: x(examples), y: None },
+        further: None,
     };
     let settings = PromptSettings { order, ..PromptSettings::new(4096) };
     let prompts = Prompts::build(&task, &Tokenizer::of_bytes(), &settings).unwrap();

@@ -77,13 +77,15 @@ pub fn evidence(curve: &Curve, title: &str) -> Result<String, Error> {
     render(Path::new("evidence"), |svg| draw_curve(curve, title, svg))
 }
 
-/// Draws a report into a directory: `ID.evidence.svg` and one `ID.KIND.svg` per kind of block.
+/// Draws a report into a directory: `ID.evidence.svg` and one `ID.KIND.svg` per kind of block; of a
+/// task with a list of queries `ID.query-0.evidence.svg` and so on.
 ///
 /// # Errors
 ///
 /// [`Error::Figure`] if something cannot be drawn, [`Error::File`] if it cannot be written.
 pub fn draw(report: &Report, directory: &Path) -> Result<(), Error> {
-    let id = file_name(&report.id);
+    let query = report.query.map_or(String::new(), |query| format!(".query-{query}"));
+    let id = file_name(&report.id) + &query;
     for (name, svg) in drawings(report)? {
         let file = directory.join(format!("{id}.{name}.svg"));
         std::fs::write(&file, svg).map_err(refused(&file, "write"))?;

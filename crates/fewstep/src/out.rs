@@ -6,7 +6,7 @@
 use crate::error::{Error, refused};
 use crate::tasks::Fingerprint;
 use serde::Deserialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ pub struct Out {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     answered: HashSet<Fingerprint>,
+    /// How many queries of a task with a list of them were answered, or failed.
+    queries: HashMap<Fingerprint, usize>,
     failed: HashSet<Fingerprint>,
     /// Bytes of an incomplete last line that were dropped.
     pub dropped: u64,
@@ -33,6 +35,12 @@ impl Done {
         self.answered.contains(&Fingerprint::of(id))
     }
 
+    /// How many queries of the task with this id have their record, in order.
+    #[must_use]
+    pub fn queries(&self, id: &str) -> usize {
+        self.queries.get(&Fingerprint::of(id)).copied().unwrap_or(0)
+    }
+
     /// Whether this very failure was recorded.
     #[must_use]
     pub fn failed(&self, record: &str) -> bool {
@@ -42,9 +50,13 @@ impl Done {
     /// Takes note of a record; `None` if the line is not a record.
     fn note(&mut self, text: &str) -> Option<()> {
         match serde_json::from_str(text).ok()? {
+            Record { id: Some(id), query: Some(_), .. } => {
+                *self.queries.entry(Fingerprint::of(&id)).or_default() += 1;
+                true
+            }
             Record { error: Some(_), .. } => self.failed.insert(Fingerprint::of(text)),
             Record { id: Some(id), .. } => self.answered.insert(Fingerprint::of(&id)),
-            Record { id: None, error: None } => return None,
+            Record { id: None, error: None, .. } => return None,
         };
         Some(())
     }
@@ -54,6 +66,7 @@ impl Done {
 #[derive(Deserialize)]
 struct Record {
     id: Option<String>,
+    query: Option<usize>,
     error: Option<String>,
 }
 

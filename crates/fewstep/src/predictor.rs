@@ -4,12 +4,13 @@
 //! use one at the same time. It neither reads nor writes files.
 
 use crate::error::Error;
+use crate::observed::Observed;
 use crate::report::{Passes, Prediction, Report, Which};
 use fewstep_core::{Adjoint, Decision, Dynamics, Plan, Policy, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
-    PassCount, Prepared, Steps, Tape, Task, Update, choose_blocks, descend, predict_linear,
-    predict_linear_local,
+    PassCount, Prepared, Query, Steps, Tape, Task, Update, choose_blocks, descend,
+    predict_linear, predict_linear_local,
 };
 use std::collections::BTreeMap;
 
@@ -47,6 +48,17 @@ pub struct Predictor {
     action: Action,
     full: bool,
     keep: bool,
+}
+
+/// What is shown of further queries at once.
+const QUERIES_AT_ONCE: usize = 32;
+
+/// What was done with a decision, beside reporting it.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) outcome: Option<Outcome>,
+    /// The update along which the linearised model answers, if it is kept.
+    pub(crate) kept: Option<Update>,
 }
 
 /// What came of a task.
@@ -121,50 +133,156 @@ impl Predictor {
         &self.policy
     }
 
-    /// Observes a task, decides, and acts if the predictor is to act.
+    /// Observes a task, decides, and acts if the predictor is to act. Of a task with a list of queries
+    /// the first is answered; [`Predictor::answers`] answers all.
     ///
     /// # Errors
     ///
     /// Those of [`Model::prepare`], [`decide`] and [`Prepared::act`].
     pub fn answer(&self, task: &Task) -> Result<Predicted, Error> {
-        let (mut outcome, mut kept) = (None, None);
-        let (seen, decision) = if self.action == Action::Decide {
+        if self.action == Action::Decide {
             let seen = self.model.observe(task, &self.blocks)?;
             let decision = decide(&seen.geometry, &self.policy)?;
-            (seen, decision)
-        } else {
-            let prepared = self.model.prepare(task, &self.blocks)?;
-            let decision = decide(&prepared.observation().geometry, &self.policy)?;
-            let seen = match self.policy.dynamics {
-                Dynamics::Steps => {
-                    let (seen, done) = self.act(task, prepared, &decision)?;
-                    outcome = Some(done);
-                    seen
+            return self.predicted(task, &seen, &decision, Done::default());
+        }
+        let prepared = self.model.prepare(task, &self.blocks)?;
+        let decision = decide(&prepared.observation().geometry, &self.policy)?;
+        self.carried_out(task, prepared, &decision)
+    }
+
+    /// Answers every query of a task, in order: what is observed of the examples serves all of them,
+    /// and a further query costs its own tokens. An error about one query stands in its place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Predictor::answer`] for the examples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep::{Action, Policy, Predictor};
+    /// let task = fewstep::tasks::parse(
+    ///     br#"{"id": "t1", "template": "{x}->{y}",
+    ///          "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 1.0}],
+    ///          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "0"}],
+    ///          "queries": [{"x": "4"}, {"x": "6"}]}"#,
+    /// )?;
+    /// let predictor = Predictor::new(fewstep::builtin()?, Policy::default(), Action::Act)?;
+    /// let answers = predictor.answers(&task)?;
+    /// assert_eq!(answers.len(), 2);
+    /// assert_eq!(answers[1].as_ref().map(|answer| answer.report.query), Ok(Some(1)));
+    /// # Ok::<(), fewstep::Error>(())
+    /// ```
+    pub fn answers(&self, task: &Task) -> Result<Vec<Result<Predicted, Error>>, Error> {
+        if task.further.is_none() {
+            return Ok(vec![Ok(self.answer(task)?)]);
+        }
+        let queries: Vec<Query> = task.queries().cloned().collect();
+        let mut answers: Vec<Result<Predicted, Error>> = Vec::with_capacity(queries.len());
+        let mut observed = None;
+        // The first that can be asked is observed together with the examples.
+        while let (None, Some(query)) = (&observed, queries.get(answers.len())) {
+            match self.observe(&task.asking(query)) {
+                Ok((first, kept)) => {
+                    answers.push(Ok(first));
+                    observed = Some(kept);
                 }
-                Dynamics::Linear if self.keep => {
-                    let (seen, made) = self.linear_update(task, prepared, &decision)?;
-                    kept = Some(made);
-                    seen
+                Err(Error::Engine(error)) if error.is_about_query() => {
+                    answers.push(Err(error.into()));
                 }
-                Dynamics::Linear => prepared.into_observation(),
-            };
-            (seen, decision)
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(observed) = observed {
+            let left = &queries[answers.len()..];
+            for queries in left.chunks(QUERIES_AT_ONCE) {
+                answers.extend(observed.ask(self, task, queries)?);
+            }
+        }
+        let numbered = |(index, answer): (usize, Result<Predicted, Error>)| {
+            let Predicted { report, update } = answer?;
+            Ok(Predicted { report: report.asked(Some(index)), update })
         };
-        let mut report = Report::new(task, &seen, &decision, outcome.as_ref(), self.full)?;
+        Ok(answers.into_iter().enumerate().map(numbered).collect())
+    }
+
+    /// Answers a task's own query, and keeps what others on the same examples need.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Predictor::answer`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Observed`].
+    pub fn observe(&self, task: &Task) -> Result<(Predicted, Observed), Error> {
+        let prepared = self.model.prepare(task, &self.blocks)?;
+        let decision = decide(&prepared.observation().geometry, &self.policy)?;
+        let (first, examples) = if self.action == Action::Decide {
+            let first =
+                self.predicted(task, prepared.observation(), &decision, Done::default());
+            (first?, prepared.into_examples())
+        } else if self.policy.dynamics == Dynamics::Linear && !self.keep {
+            let seen = prepared.observation().clone();
+            let first = self.predicted(task, &seen, &decision, Done::default())?;
+            (first, prepared.into_examples())
+        } else {
+            let examples = prepared.clone().into_examples();
+            (self.carried_out(task, prepared, &decision)?, examples)
+        };
+        let steps = (self.action, self.policy.dynamics) == (Action::Act, Dynamics::Steps);
+        let update = first.update.as_ref().filter(|_| steps).cloned();
+        Ok((first, Observed { examples, update }))
+    }
+
+    /// Acts on a decision as the policy says, and reports.
+    fn carried_out(
+        &self,
+        task: &Task,
+        prepared: Prepared,
+        decision: &Decision,
+    ) -> Result<Predicted, Error> {
+        let (mut done, seen);
+        match self.policy.dynamics {
+            Dynamics::Steps => {
+                let (found, outcome) = self.act(task, prepared, decision)?;
+                (seen, done) = (found, Done { outcome: Some(outcome), kept: None });
+            }
+            Dynamics::Linear if self.keep => {
+                let (found, made) = self.linear_update(task, prepared, decision)?;
+                (seen, done) = (found, Done { outcome: None, kept: Some(made) });
+            }
+            Dynamics::Linear => (seen, done) = (prepared.into_observation(), Done::default()),
+        }
+        let update = done.outcome.as_mut().and_then(|outcome| outcome.update.take());
+        let mut predicted = self.predicted(task, &seen, decision, done)?;
+        predicted.update = update.or(predicted.update);
+        Ok(predicted)
+    }
+
+    /// The report of what was seen, decided and done.
+    pub(crate) fn predicted(
+        &self,
+        task: &Task,
+        seen: &Observation,
+        decision: &Decision,
+        done: Done,
+    ) -> Result<Predicted, Error> {
+        let Done { outcome, kept } = done;
+        let mut report = Report::new(task, seen, decision, outcome.as_ref(), self.full)?;
         report.which.heads = heads(self.model.config(), &self.blocks);
         if (self.action, self.policy.dynamics) == (Action::Act, Dynamics::Linear) {
             let linear = report.prediction.linear;
             report.prediction.adapted = linear.map(|found| task.clamp_to_labels(found));
         }
-        let update = outcome.and_then(|outcome| outcome.update).or(kept);
-        Ok(Predicted { report, update })
+        Ok(Predicted { report, update: kept })
     }
 
     /// The update along which the linearised model changes predictions.
     fn linear_update(
         &self,
         task: &Task,
-        prepared: Prepared<'_>,
+        prepared: Prepared,
         decision: &Decision,
     ) -> Result<(Observation, Update), Error> {
         let selected = &decision.which.selected;
@@ -180,7 +298,7 @@ impl Predictor {
     fn act(
         &self,
         task: &Task,
-        prepared: Prepared<'_>,
+        prepared: Prepared,
         decision: &Decision,
     ) -> Result<(Observation, Outcome), Error> {
         if decision.plan != Plan::None {
@@ -283,6 +401,7 @@ impl Predictor {
         let blocks = blocks_of(update);
         Report {
             id: task.id.clone(),
+            query: None,
             policy: None,
             prediction: Prediction {
                 icl: predictions.icl,

@@ -40,6 +40,9 @@ const CONFIDENCE: f64 = 0.95;
 pub struct Report {
     /// The task's id.
     pub id: String,
+    /// Which query of the task it is about, counted from 0, if the task has a list of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<usize>,
     /// The policy that decided, whole; absent if an update made before was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
@@ -290,6 +293,7 @@ impl Report {
         }
         Ok(Self {
             id: task.id.clone(),
+            query: None,
             policy: Some(decision.policy.clone()),
             prediction,
             when: Some(when(decision)),
@@ -298,6 +302,13 @@ impl Report {
             geometry: Some(geometry(seen, decision, full)?),
             passes: passes.into(),
         })
+    }
+
+    /// The same report of one of several queries.
+    #[must_use]
+    pub(crate) fn asked(mut self, query: Option<usize>) -> Self {
+        self.query = query;
+        self
     }
 
     /// The report as one line of JSON, without a line break; `full` adds the lists per block, the
@@ -484,7 +495,9 @@ fn which(seen: &Observation, decision: &Decision, full: bool) -> Which {
 /// # Examples
 ///
 /// ```
-/// let failure = fewstep::report::Failure { id: None, line: 3, error: "column 1: …".to_owned() };
+/// use fewstep::report::Failure;
+///
+/// let failure = Failure { id: None, line: 3, query: None, error: "column 1: …".to_owned() };
 /// assert_eq!(failure.to_json(), r#"{"id":null,"line":3,"error":"column 1: …"}"#);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -493,6 +506,9 @@ pub struct Failure {
     pub id: Option<String>,
     /// The line in its file, counted from 1.
     pub line: u64,
+    /// Which query of the task it is about, counted from 0, if the task has a list of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<usize>,
     /// What is wrong and what to do.
     pub error: String,
 }

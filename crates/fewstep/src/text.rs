@@ -46,7 +46,7 @@ impl Style {
 /// A report in lines: the id, the three answers, the prediction, and errors if they are known.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
-    let mut text = style.bold(&printable(&report.id));
+    let mut text = style.bold(&titled(&report.id, report.query));
     let Lines { when, how_far, which, prediction, error } = Lines::of(report);
     let lines = [
         ("when", when),
@@ -67,10 +67,16 @@ pub fn report(report: &Report, style: Style) -> String {
 /// A failure in lines.
 #[must_use]
 pub fn failure(failure: &Failure, style: Style) -> String {
-    let id = failure.id.as_deref().map_or("(no id)".to_owned(), printable);
+    let id = failure.id.as_deref().map_or("(no id)".to_owned(), |id| titled(id, failure.query));
     let (id, line) = (style.bold(&id), failure.line);
     let name = style.warning(&format!("{:<10}", "failed"));
     format!("{id}\n  {name} line {line}: {}\n", printable(&failure.error))
+}
+
+/// A task's id, and which of its queries is meant.
+fn titled(id: &str, query: Option<usize>) -> String {
+    let query = query.map_or(String::new(), |query| format!(" query {query}"));
+    printable(id) + &query
 }
 
 /// Text without what could move the cursor or colour what follows.

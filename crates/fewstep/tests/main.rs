@@ -9,6 +9,7 @@ mod low_rank;
 mod paths;
 mod policies;
 mod program;
+mod queries;
 mod recompute;
 mod resume;
 mod serve;

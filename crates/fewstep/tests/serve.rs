@@ -4,7 +4,7 @@
 mod access;
 mod bytes;
 mod cache;
-mod client;
+pub(crate) mod client;
 mod fairness;
 mod life;
 mod limits;

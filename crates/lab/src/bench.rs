@@ -36,6 +36,7 @@ use models::Shelf;
 use price::{Models, Priced};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// What to measure, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,9 @@ pub(crate) struct Settings {
     pub(crate) llama: PathBuf,
     /// Timed runs of each side.
     pub(crate) rounds: usize,
+    /// How long the rounds of a row about the price of in-context learning may take; at least one is
+    /// run.
+    pub(crate) patience: Option<Duration>,
     /// Tiny shapes, to see that everything works.
     pub(crate) quick: bool,
     /// Whether growth curves are measured too.

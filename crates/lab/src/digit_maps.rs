@@ -269,6 +269,7 @@ impl DigitMap {
             labels: (0..DIGITS).map(label).collect(),
             examples: self.pairs.iter().map(example).collect(),
             query: Query { x: x.to_string(), y: Some(((x + self.shift) % DIGITS).to_string()) },
+            further: None,
         }
     }
 }

@@ -26,16 +26,26 @@ fn a_quick_run_prints_every_row() {
     #[cfg(target_os = "linux")]
     assert!(text.contains("peak memory, 40-token prompts"), "{text}");
     for [row, of] in [
-        ["icl-10 ", "default / plain"],
-        ["icl-64 ", "default / plain"],
-        ["icl-further ", "default, further query / plain, further query"],
+        ["icl-10 ", "local / plain"],
+        ["icl-10 ", "local, prefix / plain"],
+        ["icl-10 ", "whole / local"],
+        ["icl-64 ", "local / plain"],
+        ["icl-64 ", "local, prefix / plain"],
+        ["icl-64 ", "whole / local"],
+        ["icl-further ", "further / plain behind the cache "],
+        ["icl-further ", "further, alone / plain behind the cache, alone"],
+        ["icl-rows ", "local, shots / plain behind the cache"],
         #[cfg(target_os = "linux")]
-        ["icl-memory ", "default / plain"],
+        ["icl-memory ", "local / whole"],
+        #[cfg(target_os = "linux")]
+        ["icl-memory ", "local / plain"],
     ] {
         let found = text.lines().any(|line| line.starts_with(row) && line.contains(of));
         assert!(found, "{row}{of} in {text}");
     }
-    assert!(text.contains("skipped: icl-llama:"), "{text}");
+    for skipped in ["skipped: icl-llama:", "skipped: icl-torch: there is no PyTorch"] {
+        assert!(text.contains(skipped), "{skipped} in {text}");
+    }
 }
 
 /// Rows about the price of in-context learning are asked for together, without any other.
@@ -52,18 +62,26 @@ fn the_price_of_in_context_learning_is_reported_side_by_side() {
     assert_eq!(report["rows"].as_array().unwrap().len(), 0);
     let rows = report["prices"].as_array().unwrap();
     let names: Vec<_> = rows.iter().map(|row| &row["work"]).collect();
-    assert_eq!(names[..3], ["icl-10", "icl-64", "icl-further"]);
+    assert_eq!(names[..4], ["icl-10", "icl-64", "icl-further", "icl-rows"]);
     for row in rows {
-        let [plain, answer] = &row["sides"].as_array().unwrap()[..] else { panic!("{row}") };
-        assert!(plain["side"].as_str().unwrap().starts_with("plain"), "{row}");
-        assert!(answer["side"].as_str().unwrap().starts_with("default"), "{row}");
-        assert_eq!((&plain["threads"], &plain["taken"]["runs"]), (&1.into(), &2.into()));
-        assert!(row["ratios"][0]["ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
-        assert_eq!(row["ratios"][0]["reached"], Value::Null);
+        for side in row["sides"].as_array().unwrap() {
+            assert_eq!((&side["threads"], &side["taken"]["runs"]), (&1.into(), &2.into()));
+            assert_eq!((&side["by"], &side["apart"]), (&Value::Null, &Value::Null));
+        }
+        for ratio in row["ratios"].as_array().unwrap() {
+            assert!(ratio["ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert_eq!(ratio["reached"], Value::Null);
+        }
     }
+    let sides = |row: &Value| -> Vec<String> {
+        let sides = row["sides"].as_array().unwrap().iter();
+        sides.map(|side| side["side"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(sides(&rows[0]), ["plain", "local", "local, prefix", "whole"]);
+    assert_eq!(sides(&rows[3]), ["plain behind the cache", "local, shots"]);
     let page = std::fs::read_to_string(out.join("report.md")).unwrap();
     assert!(page.contains("## The price of in-context learning"), "{page}");
-    assert!(page.contains("| icl-10 | 10 examples of 30 tokens, tree | default / plain | 1 |"));
+    assert!(page.contains("| icl-10 | 10 examples of 30 tokens, tree | local / plain | 1 |"));
 }
 
 #[test]
@@ -140,6 +158,23 @@ fn what_cannot_run_is_named() {
     let nowhere = nowhere.output().unwrap();
     assert_eq!(nowhere.status.code(), Some(2));
     assert!(said(&nowhere).contains("set HOME or XDG_CACHE_HOME"), "{}", said(&nowhere));
+}
+
+/// One row may be asked for, and is measured alone.
+#[test]
+fn a_row_about_the_price_is_measured_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
+    let mut program = lab();
+    program.args(["bench", "--quick", "--work", "icl-rows", "--work", "icl-torch", "--out"]);
+    let output = program.arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["prices"].as_array().unwrap().len(), 1);
+    assert_eq!(report["prices"][0]["work"], "icl-rows");
+    let skipped = report["skipped"].as_array().unwrap();
+    assert_eq!(skipped, &["icl-torch: there is no PyTorch; bench/run installs it"]);
 }
 
 /// The large model is not made for a work that its file is missing for.

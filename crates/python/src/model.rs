@@ -10,7 +10,7 @@ use crate::policy::Asked;
 use crate::record;
 use crate::record::Field;
 use crate::report::Report;
-use crate::reports::{Reports, Stream};
+use crate::reports::{Reports, Stream, answer_object, answers};
 use crate::task::{is_one, task};
 use crate::update::{Acted, Outcome, Update};
 use crate::work::{Pool, lock};
@@ -120,6 +120,11 @@ impl Model {
         }
         let task = task(tasks)?;
         let predictor = open.predictor(py, &options)?;
+        if task.further.is_some() {
+            let found = open.pool.run(py, count, move || Ok(answers(&predictor, &task, 1)))?;
+            let objects = found.into_iter().map(|one| answer_object(py, one, options.full));
+            return Ok(PyList::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any());
+        }
         let answer = open.pool.run(py, count, move || Ok(predictor.answer(&task)?.report))?;
         Ok(Bound::new(py, Report::new(answer, options.full))?.into_any())
     }
@@ -358,6 +363,7 @@ impl Model {
 
     /// Answers tasks: a report for one, a list for many, a table for a table of pandas or polars.
     ///
+    /// A task with a list of `queries` has a report for each, in order: its examples are observed once.
     /// A task is a `Task`, a dictionary or a line of JSON. One that cannot be answered raises; among
     /// many it becomes a `Failure` in its place. The keywords are the flags of the command line:
     /// `policy` is a `Policy`, "default", "paper", a dictionary with the fields of its JSON, or that

@@ -30,6 +30,8 @@ record! {
         id: Option<String> = failure.id.clone(),
         /// Which of the tasks it is, counted from 1.
         line: u64 = failure.line,
+        /// Which query of the task it is about, if the task has a list of them.
+        query: Option<usize> = failure.query,
         /// What is wrong and what to do.
         error: String = failure.error.clone(),
     }
@@ -48,6 +50,12 @@ impl Report {
     #[getter]
     fn id(&self) -> &str {
         &self.report.id
+    }
+
+    /// Which query of the task it is about, counted from 0, if the task has a list of them.
+    #[getter]
+    fn query(&self) -> Option<usize> {
+        self.report.query
     }
 
     /// The policy that decided, whole; `None` if an update made before was applied.

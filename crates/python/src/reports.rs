@@ -11,6 +11,7 @@ use fewstep::{Error, Predictor};
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -22,8 +23,31 @@ const WINDOW: usize = 4;
 /// A task to answer, or why there is none.
 type Job = (u64, Result<fewstep_engine::Task, Failed>);
 
-/// A report, or why there is none.
-type Answer = Result<Box<fewstep::Report>, Failed>;
+/// What came of a task: a report for each of its queries, or why there is none.
+pub(crate) type Answers = Vec<Result<fewstep::Report, Failed>>;
+
+/// Answers every query of a task, as the `line`-th of many.
+pub(crate) fn answers(
+    predictor: &Predictor,
+    task: &fewstep_engine::Task,
+    line: u64,
+) -> Answers {
+    let listed = task.further.is_some();
+    let failed = |error: Error, query: Option<usize>| {
+        Err(Failed { id: Some(task.id.clone()), line, query, error: error.to_string() })
+    };
+    match guarded(|| predictor.answers(task)) {
+        Err(error) => vec![failed(error, None)],
+        Ok(answers) => {
+            let one = |(index, answer): (usize, Result<fewstep::Predicted, Error>)| match answer
+            {
+                Ok(answer) => Ok(answer.report),
+                Err(error) => failed(error, listed.then_some(index)),
+            };
+            answers.into_iter().enumerate().map(one).collect()
+        }
+    }
+}
 
 /// Reports of many tasks, in order, each as soon as it and those before it are done.
 #[pyclass(frozen, module = "fewstep")]
@@ -33,7 +57,9 @@ pub(crate) struct Reports(Mutex<Stream>);
 pub(crate) struct Stream {
     tasks: Option<Py<PyIterator>>,
     jobs: Option<Sender<Job>>,
-    answers: Receiver<Answer>,
+    answers: Receiver<Answers>,
+    /// Those of the task that was answered last which were not taken yet.
+    ready: VecDeque<Result<fewstep::Report, Failed>>,
     stop: Arc<AtomicBool>,
     /// What reading the tasks raised; it is raised again behind the answers of those before.
     raised: Option<PyErr>,
@@ -53,17 +79,14 @@ impl Stream {
         full: bool,
     ) -> PyResult<Self> {
         let (jobs, queued) = mpsc::channel::<Job>();
-        let (answered, answers) = mpsc::channel();
+        let (answered, heard) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, threads) = (Arc::clone(&stop), pool.current_num_threads());
-        let answer = move |(line, task): Job| -> Answer {
-            let task = task?;
-            let report = pool.install(|| guarded(|| Ok(predictor.answer(&task)?.report)));
-            report.map(Box::new).map_err(|error| Failed {
-                id: Some(task.id),
-                line,
-                error: error.to_string(),
-            })
+        let answer = move |(line, task): Job| -> Answers {
+            match task {
+                Ok(task) => pool.install(|| answers(&predictor, &task, line)),
+                Err(failed) => vec![Err(failed)],
+            }
         };
         own_thread(Box::new(move || {
             in_order(queued.into_iter(), answer, threads, stopped, |answer| {
@@ -76,7 +99,8 @@ impl Stream {
         Ok(Self {
             tasks: Some(tasks.clone().unbind()),
             jobs: Some(jobs),
-            answers,
+            answers: heard,
+            ready: VecDeque::new(),
             stop,
             raised: None,
             progress: None,
@@ -103,6 +127,9 @@ impl Stream {
     }
 
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if let Some(answer) = self.ready.pop_front() {
+            return answer_object(py, answer, self.full).map(Some);
+        }
         // One task is read for every answer that is taken, and more while there is none to take:
         // the threads stay busy, and tasks that come slowly do not hold back what is done.
         while self.read - self.answered < self.window && self.read_one(py)? {
@@ -143,15 +170,14 @@ impl Stream {
         Err(refused(py, Error::Mistake { problem: "the threads are gone".to_owned() }))
     }
 
-    fn hand_on(&mut self, py: Python<'_>, answer: Answer) -> PyResult<Py<PyAny>> {
+    fn hand_on(&mut self, py: Python<'_>, answers: Answers) -> PyResult<Py<PyAny>> {
         self.answered += 1;
         if let Some(progress) = &self.progress {
             progress.call_method0(py, "advance")?;
         }
-        match answer {
-            Ok(report) => Ok(Py::new(py, Report::new(*report, self.full))?.into_any()),
-            Err(failure) => Ok(Py::new(py, Failure::of(py, &failure)?)?.into_any()),
-        }
+        self.ready = answers.into();
+        let first = self.ready.pop_front().expect("a task has at least one query");
+        answer_object(py, first, self.full)
     }
 
     /// Lets go of everything: nothing more is read or begun.
@@ -168,6 +194,18 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What Python sees of an answer.
+pub(crate) fn answer_object(
+    py: Python<'_>,
+    answer: Result<fewstep::Report, Failed>,
+    full: bool,
+) -> PyResult<Py<PyAny>> {
+    match answer {
+        Ok(report) => Ok(Py::new(py, Report::new(report, full))?.into_any()),
+        Err(failure) => Ok(Py::new(py, Failure::of(py, &failure)?)?.into_any()),
     }
 }
 
@@ -189,7 +227,7 @@ fn understood(
         }
         Err(error) => return Err(error),
     };
-    Ok(Err(Failed { id, line, error }))
+    Ok(Err(Failed { id, line, query: None, error }))
 }
 
 impl Reports {

@@ -344,10 +344,12 @@ mod tests {
 
     /// The only test that knows by which adjoint, residuals and shots the default policy looks.
     #[test]
-    fn both_named_policies_look_at_whole_derivatives_of_leave_one_out_prompts() {
-        for policy in [Policy::default(), Policy::paper()] {
+    fn the_default_takes_local_derivatives_and_the_paper_whole_ones() {
+        for (policy, adjoint) in
+            [(Policy::default(), Adjoint::Local), (Policy::paper(), Adjoint::Whole)]
+        {
             let seen = (policy.adjoint, policy.residuals, policy.shots);
-            assert_eq!(seen, (Adjoint::Whole, Residuals::LeaveOneOut, Shots::default()));
+            assert_eq!(seen, (adjoint, Residuals::LeaveOneOut, Shots::default()));
         }
     }
 

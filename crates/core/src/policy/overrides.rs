@@ -53,6 +53,8 @@ pub struct Overrides {
     pub orders: Option<usize>,
     /// The largest number of examples in a prompt.
     pub shots: Option<usize>,
+    /// How often a set of labels is to hold the answer.
+    pub confidence: Option<f64>,
 }
 
 impl Overrides {
@@ -91,6 +93,7 @@ impl Overrides {
             adjoint: self.adjoint.unwrap_or(policy.adjoint),
             residuals: policy.residuals.with(self.residuals, self.orders)?,
             shots: policy.shots.with(self.shots, self.seed),
+            classes: policy.classes.with(self.confidence),
         };
         policy.check()?;
         Ok(policy.renamed())
@@ -198,6 +201,7 @@ mod tests {
             ("residuals", Overrides { residuals: Some(ResidualsName::Prefix), ..none() }),
             ("shots", Overrides { shots: Some(3), ..none() }),
             ("shots", Overrides { seed: Some(3), ..none() }),
+            ("classes", Overrides { confidence: Some(0.8), ..none() }),
         ];
         for policy in [Policy::default(), Policy::paper()] {
             assert_eq!(none().of(&policy).unwrap(), policy);

@@ -99,7 +99,7 @@ pub fn last_layers(
 }
 
 /// 1, 2, 4, … as long as they are under the last, and the last.
-fn doubling(last: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn doubling(last: usize) -> impl Iterator<Item = usize> {
     let next = move |&before: &usize| (before < last).then(|| (2 * before).min(last));
     std::iter::successors(Some(last.min(1)), next)
 }

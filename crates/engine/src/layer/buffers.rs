@@ -39,6 +39,17 @@ pub(crate) struct LayerTape<R: Real> {
 }
 
 impl<R: Real> LayerTape<R> {
+    /// How many numbers it holds.
+    pub(crate) fn numbers(&self) -> usize {
+        let Self { attention_normalised, attention_inverse, queries, keys, values, .. } = self;
+        let Self { asking, mixed_inputs, probabilities, mixed, mlp_normalised, .. } = self;
+        let Self { mlp_inverse, slopes, gate_slopes, activated, .. } = self;
+        let attention = [attention_normalised, attention_inverse, queries, keys, values];
+        let last = [asking, mixed_inputs, probabilities, mixed, mlp_normalised];
+        let mlp = [mlp_inverse, slopes, gate_slopes, activated];
+        attention.into_iter().chain(last).chain(mlp).map(|buffer| buffer.len()).sum()
+    }
+
     pub(crate) fn new(sizes: &LayerSizes, keeps: Keeps) -> Self {
         let &LayerSizes { rows, asked, width, inner, probabilities, .. } = sizes;
         let &LayerSizes { attention, keys, values, asking, mixed_inputs, gated, .. } = sizes;
@@ -148,6 +159,14 @@ pub(crate) struct LayerAdjoints<R: Real> {
     pub(crate) norms: Buffer<R>,
     /// Of [`LayerTape::asking`], if a key block of the last layer needs it.
     pub(crate) asking: Buffer<R>,
+}
+
+impl<R: Real> LayerAdjoints<R> {
+    /// How many numbers it holds.
+    pub(crate) fn numbers(&self) -> usize {
+        let kept: usize = self.kept.iter().map(|buffer| buffer.len()).sum();
+        kept + self.norms.len() + self.asking.len()
+    }
 }
 
 /// What the backward pass of a layer reads of the forward pass, and what it writes.

@@ -138,7 +138,7 @@ impl Model {
     }
 }
 
-impl Prepared<'_> {
+impl Prepared {
     /// Carries out a decision, as [`Model::act`] does but for rounding, from what was observed; gives
     /// back what was seen.
     ///
@@ -208,13 +208,13 @@ fn check_size(task: &TokenTask, decision: &Decision) -> Result<(), Error> {
 
 /// Carries out a decision on a tape that was run for its blocks.
 fn carry_out(
-    tape: Tape<'_>,
+    tape: Tape,
     task: &TokenTask,
     decision: &Decision,
     follow: Follow,
 ) -> Result<Outcome, Error> {
     let steps = |horizon| Steps { follow, ..Steps::new(decision.how_far.step_size, horizon) };
-    let descend = |tape: Tape<'_>, steps: &Steps| {
+    let descend = |tape: Tape, steps: &Steps| {
         let scales = steps.scales(tape.blocks())?;
         let descent = steps_on(tape, task, &scales, steps, |_, _| Ok(()))?;
         Ok::<_, Error>(Outcome::of(descent, follow))

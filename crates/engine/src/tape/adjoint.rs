@@ -16,7 +16,7 @@ use crate::real::Real;
 use std::mem;
 use std::ops::Range;
 
-impl<R: Real> Tape<'_, R> {
+impl<R: Real> Tape<R> {
     /// Runs the adjoint of `Σ_i seed_i s_i` down to the lowest block, at the last forward pass.
     ///
     /// No gradient of a weight is formed: afterwards every block's derivative is known by its
@@ -64,7 +64,7 @@ impl<R: Real> Tape<'_, R> {
         // The forward pass is done with its rows of the read-outs.
         let normed = &mut self.scratch.gathered;
         let asked = self.separate.as_mut().map_or(&mut self.streams.asked, |s| &mut s.asked);
-        self.readout.adjoint(self.model, seeds, normed, asked);
+        self.readout.adjoint(&self.model, seeds, normed, asked);
         self.lend();
         if self.separate.is_some() {
             self.pull_back_parts();
@@ -93,7 +93,7 @@ impl<R: Real> Tape<'_, R> {
         for (index, tape) in self.layers.iter().enumerate().rev() {
             let depth = if index == 0 { self.depth } else { Depth::Input };
             let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
-            let pass = plans.pass(self.model, overlay, rotations, self.lowest + index);
+            let pass = plans.pass(&self.model, overlay, rotations, self.lowest + index);
             let adjoints = &mut self.adjoints[index];
             let backward = LayerBackward { tape, adjoints, scratch, depth };
             pull_back_layer(&pass, &mut self.streams, backward);
@@ -117,7 +117,7 @@ impl<R: Real> Tape<'_, R> {
                 let forward = ForwardLayer { plans: &self.plans, tape, layer };
                 let (plans, copies) = separate.copy_layer(part, forward, depth);
                 let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
-                let pass = plans.pass(self.model, overlay, rotations, layer);
+                let pass = plans.pass(&self.model, overlay, rotations, layer);
                 let (found, tape) = (&mut copies.adjoints[index], &copies.layer);
                 let adjoints = &mut *found;
                 let backward = LayerBackward { tape, adjoints, scratch, depth };

@@ -20,7 +20,7 @@ pub(crate) struct Factors<'a, R: Real> {
     pub(crate) outputs: Cow<'a, [R]>,
 }
 
-impl<R: Real> Tape<'_, R> {
+impl<R: Real> Tape<R> {
     /// A matrix, as updated.
     pub(crate) fn matrix(&self, layer: usize, kind: BlockKind) -> &Matrix<R> {
         self.model.matrix(&self.overlay, layer, kind)

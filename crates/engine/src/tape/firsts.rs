@@ -11,11 +11,11 @@ use crate::real::Real;
 use crate::update::Update;
 use std::sync::Arc;
 
-impl<R: Real> Tape<'_, R> {
+impl<R: Real> Tape<R> {
     /// With the first factors that the model's setting asks for, right after the first pass; those
     /// that come from prompts come from the first `sequences` of them.
     pub(super) fn with_own_firsts(mut self, sequences: usize) -> Result<Self, Error> {
-        let (model, lora) = (self.model, self.model.lora());
+        let (model, lora) = (&self.model, self.model.lora());
         let lora_blocks = self.blocks.iter().filter(|block| block.kind().is_lora());
         let lora_blocks: Vec<BlockId> = lora_blocks.copied().collect();
         if lora.first == FirstFactor::Inputs && !lora_blocks.is_empty() {

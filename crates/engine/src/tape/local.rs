@@ -62,8 +62,26 @@ struct ContextLayer<R: Real> {
 }
 
 impl<R: Real> Context<R> {
+    /// About how many bytes it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = |layer: &ContextLayer<R>| {
+            layer.keys.len() + layer.values.len() + layer.normalised.len()
+        };
+        let numbers: usize = self.layers.iter().map(numbers).sum();
+        numbers * size_of::<R>() + self.tokens.len() * size_of::<u32>()
+    }
+
+    /// Sequences behind as many of these tokens as all of them begin with.
+    pub(crate) fn layout_behind(&self, sequences: &[Vec<u32>]) -> Result<Layout, Error> {
+        let shared = sequences.iter().map(|sequence| self.shared_with(sequence));
+        let shared = shared.min().unwrap_or(0);
+        let own: Vec<Vec<u32>> =
+            sequences.iter().map(|sequence| sequence[shared..].to_vec()).collect();
+        Layout::behind(shared, &own)
+    }
+
     /// How many tokens at the beginning of a sequence are these, and at least one is not.
-    pub(crate) fn shared_with(&self, sequence: &[u32]) -> usize {
+    fn shared_with(&self, sequence: &[u32]) -> usize {
         let before = &sequence[..sequence.len().saturating_sub(1)];
         before.iter().zip(&self.tokens).take_while(|(a, b)| a == b).count()
     }
@@ -103,7 +121,7 @@ pub(super) fn check_local(blocks: &[BlockId]) -> Result<(), Error> {
     }
 }
 
-impl<R: Real> Tape<'_, R> {
+impl<R: Real> Tape<R> {
     /// What is kept of the read-outs of a layer.
     pub(super) fn local_layer(&self, layer: usize) -> LayerTape<R> {
         let (config, layout) = (self.model.config(), &self.plans.layout);
@@ -187,7 +205,7 @@ impl<R: Real> Tape<'_, R> {
                 scores: &mut scores,
             };
             let (overlay, rotations) = (&self.overlay, self.rotations.as_ref());
-            let pass = plans.pass(self.model, overlay, rotations, layer);
+            let pass = plans.pass(&self.model, overlay, rotations, layer);
             let keep = kept.as_mut().map(|tape| LocalKeep {
                 tape,
                 rows: &plans.readouts,
@@ -263,7 +281,7 @@ impl<R: Real> Tape<'_, R> {
 
     /// The adjoint of every output by itself; `logits [sequences · outputs, labels]` are the seeds.
     pub(super) fn pull_back_rows(&mut self, logits: &[R]) {
-        let config = self.model.config();
+        let config = &self.model.config().clone();
         let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
         let layout = &self.examples.as_ref().unwrap_or(&self.plans).layout;
         let own = OwnRows::new(layout, config, outputs);
@@ -273,14 +291,14 @@ impl<R: Real> Tape<'_, R> {
         self.scratch.make_room(own.sequences.len(), config);
         let mut normed = Buffer::new(size);
         let seeds = LogitSeeds { logits, outputs };
-        self.readout.adjoint_of_logits(self.model, seeds, &mut normed, &mut stream);
+        self.readout.adjoint_of_logits(&self.model, seeds, &mut normed, &mut stream);
         drop(normed);
         self.lend();
         let scratch = self.adjoint_scratch.as_mut().expect("it was allocated before");
         for (index, tape) in self.layers.iter_mut().enumerate().rev() {
             let depth = if index == 0 { self.depth } else { Depth::Input };
             let pass = LayerPass {
-                model: self.model,
+                model: &self.model,
                 overlay: &self.overlay,
                 layer: self.lowest + index,
                 plan: &own.plan,

@@ -31,7 +31,7 @@ pub(crate) fn firsts<R: Real>(
 
 /// Derivatives of some predictions for the whole matrix of a kind in a layer, `[in, out]` each,
 /// put together from those of its heads.
-pub(crate) fn whole_derivatives(tape: &Tape<'_, f64>, width: usize) -> Vec<f64> {
+pub(crate) fn whole_derivatives(tape: &Tape<f64>, width: usize) -> Vec<f64> {
     let gradient = tape.gradient().unwrap();
     let heads: Vec<&[f64]> = gradient.blocks().iter().map(|(_, part)| &part[..]).collect();
     let row = |row: usize| {

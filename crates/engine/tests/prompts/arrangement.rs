@@ -21,6 +21,7 @@ fn task(examples: u8) -> Task {
         labels: vec![label("0", 0.0), label("1", 1.0)],
         examples: (0..examples).map(example).collect(),
         query: Query { x: "?".to_owned(), y: None },
+        further: None,
     }
 }
 

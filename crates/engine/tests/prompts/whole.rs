@@ -24,6 +24,7 @@ fn task() -> Task {
         labels: vec![label("0", -1.0), label("1", 0.5)],
         examples: vec![example("a", "1"), example("b", "0"), example("c", "0")],
         query: Query { x: "d".to_owned(), y: Some("1".to_owned()) },
+        further: None,
     }
 }
 
@@ -314,6 +315,7 @@ fn a_prompt_without_tokens_is_refused() {
         labels: vec![label("c", 0.0), label("d", 1.0)],
         examples: vec![example("a", "c"), example("b", "c")],
         query: Query { x: "e".to_owned(), y: None },
+        further: None,
     };
     let refused = Prompts::build(&task, &from(&json), &settings());
     let place = Place::Example(0);
@@ -382,6 +384,7 @@ fn tasks() -> impl Strategy<Value = Task> {
         separator,
         examples: examples.into_iter().map(|(x, y)| Example { x, y }).collect(),
         query: Query { x, y: None },
+        further: None,
         ..task()
     })
 }

@@ -104,7 +104,7 @@ pub(super) struct Predict {
         value_name = "PATH",
         conflicts_with_all = [
             "save_adapter", "policy", "dynamics", "blocks", "select", "budget", "horizon",
-            "horizons", "step_scale", "coverage", "adjoint", "residuals", "orders", "shots",
+            "horizons", "step_scale", "coverage", "confidence", "adjoint", "residuals", "orders", "shots",
             "seed", "full", "figures", "loo_order", "lora_rank", "lora_first",
         ]
     )]
@@ -222,6 +222,9 @@ pub(super) struct Shared {
     /// How often the interval beside a prediction is meant to hold the answer [default: 0.8]
     #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
     pub(super) coverage: Option<f64>,
+    /// How often the set of labels beside a prediction is meant to hold the answer [default: 0.9]
+    #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
+    pub(super) confidence: Option<f64>,
     /// Which part of a prediction's derivative is taken: whole, the sum over all tokens, or local,
     /// the term of the token where the prediction is read [default: local; paper: whole]
     #[arg(long, value_name = "PART", help_heading = "Decision")]
@@ -281,6 +284,7 @@ impl Shared {
                 step_scale: self.step_scale,
                 dynamics: self.dynamics,
                 coverage: self.coverage,
+                confidence: self.confidence,
                 adjoint: self.adjoint,
                 residuals: self.residuals,
                 orders: self.orders,

@@ -10,12 +10,12 @@ use crate::builtin::{self, BUILTIN};
 use crate::error::Error;
 use crate::figure;
 use crate::out::{Done, Out};
-use crate::predictor::{Action, Predictor};
+use crate::predictor::{Action, Predicted, Predictor};
 use crate::report::{Failure, Report};
 use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
-use fewstep_engine::{HubSettings, Model, Task};
+use fewstep_engine::{HubSettings, Model, Query, Task};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,41 +96,62 @@ impl Work {
         Ok(Self { predictor, adapters: None, save: None, figures, done: Done::default() })
     }
 
-    /// Answers a line, whatever it holds.
-    fn answer(&self, line: Line) -> (u64, Answer) {
+    /// Answers a line, whatever it holds: a task with a list of queries has an answer for each.
+    fn answer(&self, line: Line) -> (u64, Vec<Answer>) {
         let Line { file, number, end, id, task } = line;
         if id.as_deref().is_some_and(|id| task.is_ok() && self.done.answered(id)) {
-            return (end, Answer::Skipped);
+            return (end, vec![Answer::Skipped]);
         }
-        let answer = task.and_then(|task| guarded(|| self.report(&task)));
-        let answer = match answer {
-            Ok(report) => Answer::Report(Box::new(report)),
-            Err(error) => {
-                let nothing = matches!(error, Error::NoTasks { .. });
-                let error = match file {
-                    Some(file) => format!("{}: {error}", file.display()),
-                    None => error.to_string(),
+        let listed = task.as_ref().ok().and_then(|task| task.further.as_ref()).is_some();
+        let before = id.as_deref().filter(|_| listed).map_or(0, |id| self.done.queries(id));
+        if task.as_ref().is_ok_and(|task| before > 0 && before >= task.queries().count()) {
+            return (end, (0..before).map(|_| Answer::Skipped).collect());
+        }
+        let failed = |error: Error, query: Option<usize>| {
+            let nothing = matches!(error, Error::NoTasks { .. });
+            let error = match &file {
+                Some(file) => format!("{}: {error}", file.display()),
+                None => error.to_string(),
+            };
+            Answer::Failure(Failure { id: id.clone(), line: number, query, error }, nothing)
+        };
+        let answers = match task.and_then(|task| guarded(|| self.reports(&task))) {
+            Err(error) => vec![failed(error, None)],
+            Ok(reports) => {
+                let answer = |(index, report): (usize, Result<Report, Error>)| match report {
+                    _ if index < before => Answer::Skipped,
+                    Ok(report) => Answer::Report(Box::new(report)),
+                    Err(error) => failed(error, listed.then_some(index)),
                 };
-                let failure = Failure { id, line: number, error };
-                Answer::Failure(failure, nothing)
+                reports.into_iter().enumerate().map(answer).collect()
             }
         };
-        (end, answer)
+        (end, answers)
     }
 
-    fn report(&self, task: &Task) -> Result<Report, Error> {
-        let network = self.predictor.model().network();
+    /// A report for each query of a task.
+    fn reports(&self, task: &Task) -> Result<Vec<Result<Report, Error>>, Error> {
         if let Some(adapters) = &self.adapters {
-            return self.predictor.apply(task, &adapters.of(task, network)?);
+            let update = adapters.of(task, self.predictor.model().network())?;
+            let apply = |(index, query): (usize, &Query)| {
+                let mut report = self.predictor.apply(&task.asking(query), &update)?;
+                report.query = task.further.is_some().then_some(index);
+                Ok(report)
+            };
+            return Ok(task.queries().enumerate().map(apply).collect());
         }
-        let answer = self.predictor.answer(task)?;
-        if let (Some(saving), Some(update)) = (&self.save, &answer.update) {
-            saving.save(task, update, self.predictor.model())?;
-        }
-        if let Some(directory) = &self.figures {
-            figure::draw(&answer.report, directory)?;
-        }
-        Ok(answer.report)
+        let answers = self.predictor.answers(task)?;
+        let report = |answer: Result<Predicted, Error>| {
+            let Predicted { report, update } = answer?;
+            if let (Some(saving), Some(update)) = (&self.save, &update) {
+                saving.save(task, update, self.predictor.model())?;
+            }
+            if let Some(directory) = &self.figures {
+                figure::draw(&report, directory)?;
+            }
+            Ok(report)
+        };
+        Ok(answers.into_iter().map(report).collect())
     }
 }
 
@@ -163,7 +184,9 @@ fn run(shared: &Shared, mut work: Work, charts: bool) -> Result<End, Error> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
     let answer = move |line| pool.install(|| work.answer(line));
-    in_order(tasks, answer, threads, Arc::clone(&stop), |(end, answer)| sink.take(end, answer));
+    in_order(tasks, answer, threads, Arc::clone(&stop), |(end, answers)| {
+        sink.take_all(end, answers)
+    });
     let interrupted = stop.load(Ordering::SeqCst);
     let summary = match sink.close((!shared.json).then(|| started.elapsed()), style()) {
         Ok(Some(summary)) => summary,

@@ -44,8 +44,14 @@ impl Sink {
         Self { place, work, bar, summary, ended, full: false, charts: false }
     }
 
-    /// Takes an answer; breaks if there is nowhere to put it.
-    pub(super) fn take(&mut self, end: u64, answer: Answer) -> ControlFlow<()> {
+    /// Takes the answers of a line; breaks if there is nowhere to put them.
+    pub(super) fn take_all(&mut self, end: u64, answers: Vec<Answer>) -> ControlFlow<()> {
+        answers.into_iter().try_for_each(|answer| self.take(answer))?;
+        self.bar.advance(end);
+        ControlFlow::Continue(())
+    }
+
+    fn take(&mut self, answer: Answer) -> ControlFlow<()> {
         let written = match answer {
             Answer::Skipped => {
                 self.summary.skipped += 1;
@@ -72,7 +78,6 @@ impl Sink {
                 self.take_failure(&failure)
             }
         };
-        self.bar.advance(end);
         match written {
             Ok(()) => ControlFlow::Continue(()),
             Err(ended) => {

@@ -4,6 +4,7 @@
 //! and nothing else: what is looked for is compared with what is kept to the letter, and its hash is
 //! only the name. What was used least recently goes first when there are too many entries or bytes.
 
+use crate::observed::Observed;
 use crate::options::Options;
 use crate::predictor::Predictor;
 use crate::report::Report;
@@ -26,7 +27,7 @@ impl UpdateKey {
     /// The key of a task's update: model, options and everything of the prompt but the query, and
     /// the query too if a rule looks at it.
     pub(super) fn of(task: &Task, options: &WrittenOptions) -> Self {
-        let Task { id: _, template, separator, labels, examples, query } = task;
+        let Task { id: _, template, separator, labels, examples, query, further: _ } = task;
         let query = options.looks_at_query.then_some(&query.x);
         let prompt = serde_json::to_string(&(template, separator, labels, examples, query));
         let prompt = prompt.expect("every field can be written");
@@ -65,6 +66,32 @@ pub(super) enum Known {
     Report(Box<Report>),
     /// The update.
     Update(Arc<Update>),
+    /// The examples, whose linearised model answers.
+    Observed(Arc<Observed>),
+}
+
+/// What is kept of a task's examples.
+pub(super) enum Made {
+    /// The update alone.
+    Update(Update),
+    /// What was observed.
+    Observed(Box<Observed>),
+}
+
+impl Made {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Update(update) => update.bytes(),
+            Self::Observed(observed) => observed.bytes(),
+        }
+    }
+}
+
+/// The same, shared with those who use it.
+#[derive(Clone)]
+enum Shared {
+    Update(Arc<Update>),
+    Observed(Arc<Observed>),
 }
 
 /// An update, and what was said about the query that it was made with.
@@ -72,7 +99,7 @@ struct Entry {
     key: UpdateKey,
     query: String,
     report: Report,
-    update: Arc<Update>,
+    made: Shared,
     bytes: usize,
     used: u64,
 }
@@ -121,7 +148,10 @@ impl Adapters {
             if entry.query == query {
                 Known::Report(Box::new(entry.report.clone()))
             } else {
-                Known::Update(Arc::clone(&entry.update))
+                match entry.made.clone() {
+                    Shared::Update(update) => Known::Update(update),
+                    Shared::Observed(observed) => Known::Observed(observed),
+                }
             }
         });
         if known.is_some() {
@@ -139,14 +169,9 @@ impl Adapters {
     }
 
     /// Keeps an update, if it fits at all, in place of what was used least recently.
-    pub(super) fn keep(&self, key: UpdateKey, query: &str, report: Report, update: Update) {
-        let numbers: usize = update
-            .blocks()
-            .iter()
-            .map(|(block, change)| change.len() + update.first(*block).map_or(0, <[f32]>::len))
-            .sum();
+    pub(super) fn keep(&self, key: UpdateKey, query: &str, report: Report, made: Made) {
         let said = report.to_json(true).len();
-        let bytes = OVERHEAD + size_of::<f32>() * numbers + said + key.text.len() + query.len();
+        let bytes = OVERHEAD + made.bytes() + said + key.text.len() + query.len();
         if bytes > self.most_bytes || self.most_entries == 0 {
             return;
         }
@@ -160,8 +185,12 @@ impl Adapters {
             state.remove(oldest);
             state.counts.evicted += 1;
         }
-        let (name, query, update) = (key.name, query.to_owned(), Arc::new(update));
-        state.entries.insert(name, Entry { key, query, report, update, bytes, used: 0 });
+        let (name, query) = (key.name, query.to_owned());
+        let made = match made {
+            Made::Update(update) => Shared::Update(Arc::new(update)),
+            Made::Observed(observed) => Shared::Observed(Arc::new(*observed)),
+        };
+        state.entries.insert(name, Entry { key, query, report, made, bytes, used: 0 });
         state.counts.entries += 1;
         state.counts.bytes += bytes;
         state.touch(name);

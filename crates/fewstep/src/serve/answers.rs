@@ -117,7 +117,7 @@ async fn one(
     let _waiting = Waiting { shared, ticket };
     match timeout_at(until, replies.recv()).await {
         Ok(Some(Reply { answer: Ok(json), .. })) => Ok(json_response(json)),
-        Ok(Some(Reply { answer: Err(Unanswered { error, task }), .. })) => {
+        Ok(Some(Reply { answer: Err(Unanswered { error, task, .. }), .. })) => {
             Err(faults::of_task(&error, &task))
         }
         Ok(None) => Err(draining(shared)),
@@ -177,9 +177,10 @@ struct Line {
 
 impl LineBody {
     fn take(&mut self, Reply { place, answer }: Reply) {
-        let json = answer.unwrap_or_else(|Unanswered { error, task }| {
+        let json = answer.unwrap_or_else(|Unanswered { error, task, query }| {
             let id = Some(task.id);
-            Failure { id, line: place as u64 + 1, error: faults::message(&error) }.to_json()
+            let (line, error) = (place as u64 + 1, faults::message(&error));
+            Failure { id, line, query, error }.to_json()
         });
         self.lines.insert(place, Line { json, made: true });
     }
@@ -192,7 +193,7 @@ impl LineBody {
             let (ids, line) = (&mut self.ids, place as u64 + 1);
             self.lines.entry(place).or_insert_with(|| {
                 let id = Some(std::mem::take(&mut ids[place]));
-                let json = Failure { id, line, error: error.to_owned() }.to_json();
+                let json = Failure { id, line, query: None, error: error.to_owned() }.to_json();
                 Line { json, made: false }
             });
         }

@@ -90,6 +90,7 @@ mod tests {
             labels: vec![label("0", 0.0), label("1", 1.0)],
             examples: vec![example("3", "1"), example("5", "0")],
             query: Query { x: "4".to_owned(), y: None },
+            further: None,
         }
     }
 

@@ -45,6 +45,8 @@ pub(super) enum Tasks {
 /// A task to answer, and the key of its update if updates are kept.
 pub(super) struct Question {
     pub(super) task: Task,
+    /// Which of the queries it is, if the task was written with a list of them.
+    pub(super) query: Option<usize>,
     pub(super) key: Option<UpdateKey>,
 }
 
@@ -90,15 +92,26 @@ impl Request {
         found.check_steps(predictor.policy(), limits)?;
         let RequestFields { options, reuse, task, tasks, .. } = found;
         let keeps = reuse.unwrap_or(true) && action == Action::Act;
-        let predictor = predictor.with_updates(keeps);
         let written = keeps.then(|| WrittenOptions::new(name, &predictor, &options));
-        let question = |task: Task| {
+        let question = |task: Task, query: Option<usize>| {
             let key = written.as_ref().map(|written| UpdateKey::of(&task, written));
-            Question { task, key }
+            Question { task, query, key }
+        };
+        let questions = |task: Task| -> Vec<Question> {
+            let listed = task.further.is_some();
+            let queries = task.queries().enumerate();
+            let ask = |(index, query)| question(task.asking(query), listed.then_some(index));
+            queries.map(ask).collect()
         };
         let tasks = match (task, tasks) {
-            (Some(value), None) => Tasks::One(Box::new(question(one(value, limits)?))),
-            (None, Some(value)) => Tasks::Many(many(value, limits, question)?),
+            (Some(value), None) => {
+                let task = one(value, limits)?;
+                match task.further {
+                    None => Tasks::One(Box::new(question(task, None))),
+                    Some(_) => Tasks::Many(questions(task).into_iter().map(Ok).collect()),
+                }
+            }
+            (None, Some(value)) => Tasks::Many(many(value, limits, questions)?),
             (Some(_), Some(_)) => {
                 return Err(Problem::wrong("tasks", "expected task or tasks, found both"));
             }
@@ -127,6 +140,7 @@ impl<'a> RequestFields<'a> {
             "step_scale" => overrides.step_scale = Some(value.fraction()?),
             "seed" => overrides.seed = Some(value.whole(0)?),
             "coverage" => overrides.coverage = Some(value.fraction()?),
+            "confidence" => overrides.confidence = Some(value.fraction()?),
             "policy" => {
                 self.policy_written = !value.is_text();
                 options.policy = policy(&value)?;
@@ -176,6 +190,7 @@ impl<'a> RequestFields<'a> {
             step_scale,
             dynamics: _,
             coverage,
+            confidence,
             adjoint,
             residuals,
             orders,
@@ -188,6 +203,7 @@ impl<'a> RequestFields<'a> {
             "horizons" => ("", horizons.is_some()),
             "step_scale" => ("", step_scale.is_some()),
             "coverage" => ("", coverage.is_some()),
+            "confidence" => ("classes.", confidence.is_some()),
             "adjoint" => ("", adjoint.is_some()),
             "residuals" => ("", residuals.is_some()),
             "orders" => ("residuals.", orders.is_some() || residuals.is_some()),
@@ -237,7 +253,7 @@ impl<'a> RequestFields<'a> {
 }
 
 /// The fields that every request may have.
-const KNOWN_FIELDS: [&str; 23] = [
+const KNOWN_FIELDS: [&str; 24] = [
     "task",
     "tasks",
     "model",
@@ -250,6 +266,7 @@ const KNOWN_FIELDS: [&str; 23] = [
     "step_scale",
     "dynamics",
     "coverage",
+    "confidence",
     "adjoint",
     "residuals",
     "orders",
@@ -318,7 +335,7 @@ fn one(value: Value<'_>, limits: &Limits) -> Result<Task, Problem> {
 fn many(
     value: Value<'_>,
     limits: &Limits,
-    question: impl Fn(Task) -> Question,
+    questions: impl Fn(Task) -> Vec<Question>,
 ) -> Result<Vec<Result<Question, Failure>>, Problem> {
     let found = value.entries(limits.tasks + 1)?;
     if found.is_empty() {
@@ -331,19 +348,19 @@ fn many(
     }
     let read = |(place, text): (usize, &str)| {
         let failure =
-            |id: Option<String>, error: String| Failure { id, line: place as u64 + 1, error };
+            |id, error| vec![Err(Failure { id, line: place as u64 + 1, query: None, error })];
         match tasks::parse(text.as_bytes()) {
             Err(Error::Json { ref id, column, ref problem }) => {
-                Err(failure(id.clone(), format!("column {column} of the task: {problem}")))
+                failure(id.clone(), format!("column {column} of the task: {problem}"))
             }
-            Err(error) => Err(failure(None, error.to_string())),
+            Err(error) => failure(None, error.to_string()),
             Ok(task) => match too_many(&task, limits) {
-                None => Ok(question(task)),
-                Some(TooMany { detail, .. }) => Err(failure(Some(task.id), detail)),
+                None => questions(task).into_iter().map(Ok).collect(),
+                Some(TooMany { detail, .. }) => failure(Some(task.id), detail),
             },
         }
     };
-    Ok(found.into_iter().enumerate().map(read).collect())
+    Ok(found.into_iter().enumerate().flat_map(read).collect())
 }
 
 /// A field of a task that has more entries than this service takes.
@@ -356,6 +373,7 @@ fn too_many(task: &Task, limits: &Limits) -> Option<TooMany> {
     let counts = [
         ("examples", task.examples.len(), limits.examples),
         ("labels", task.labels.len(), limits.labels),
+        ("queries", task.queries().count(), limits.tasks),
     ];
     let (field, found, most) = counts.into_iter().find(|(_, found, most)| found > most)?;
     let detail = format!("the task has {found} {field}; this service takes at most {most}");

@@ -178,20 +178,20 @@ fn requests(limits: &Limits) -> Map<String, Value> {
         "description": "How an example is written: {x} once and, behind it, {y} once",
         "pattern": r"\{x\}[\s\S]*\{y\}",
     });
-    add(
-        "Task",
-        object(
-            json!({
-                "id": text(),
-                "template": template,
-                "separator": {"type": "string", "default": "\n"},
-                "labels": list("Label", 2, limits.labels),
-                "examples": list("Example", 2, limits.examples),
-                "query": reference("Query"),
-            }),
-            &["id", "template", "labels", "examples", "query"],
-        ),
+    let mut task = object(
+        json!({
+            "id": text(),
+            "template": template,
+            "separator": {"type": "string", "default": "\n"},
+            "labels": list("Label", 2, limits.labels),
+            "examples": list("Example", 2, limits.examples),
+            "query": reference("Query"),
+            "queries": list("Query", 1, limits.tasks),
+        }),
+        &["id", "template", "labels", "examples"],
     );
+    task["oneOf"] = json!([{"required": ["query"]}, {"required": ["queries"]}]);
+    add("Task", task);
     let predict = json!({
         "reuse": {
             "type": "boolean", "default": true,

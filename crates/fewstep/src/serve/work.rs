@@ -1,13 +1,13 @@
 //! The workers: one job at a time each, from a task to the JSON of its answer.
 
 use super::Shared;
-use super::adapters::{Known, UpdateKey};
+use super::adapters::{Known, Made, UpdateKey};
 use super::queue::Turn;
 use super::requests::Question;
 use crate::error::Error;
 use crate::predictor::{Predicted, Predictor};
 use crate::stream::guarded;
-use fewstep_core::Dynamics;
+use fewstep_core::{Adjoint, Dynamics};
 use fewstep_engine::Task;
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,6 +39,7 @@ pub(super) struct Reply {
 pub(super) struct Unanswered {
     pub(super) error: Error,
     pub(super) task: Task,
+    pub(super) query: Option<usize>,
 }
 
 /// Starts one worker per thread; they end when the queue is closed.
@@ -74,7 +75,10 @@ fn answer(shared: &Shared, turn: &Turn<Job>) {
     let started = Instant::now();
     let answer = guarded(|| report(shared, common, question));
     shared.metrics.task(answer.is_ok(), started.elapsed());
-    let answer = answer.map_err(|error| Unanswered { error, task: question.task.clone() });
+    let answer = answer.map_err(|error| {
+        let (task, query) = (question.task.clone(), question.query);
+        Unanswered { error, task, query }
+    });
     // A client that has gone away wants no answer.
     let _ = reply.send(Reply { place: *place, answer });
 }
@@ -82,9 +86,9 @@ fn answer(shared: &Shared, turn: &Turn<Job>) {
 /// The JSON of an answer.
 fn report(shared: &Shared, common: &Common, question: &Question) -> Result<String, Error> {
     let Common { predictor, full } = common;
-    let Question { task, key } = question;
+    let Question { task, query, key } = question;
     let Some(key) = key else {
-        let report = predictor.answer(task)?.report.to_json(*full);
+        let report = predictor.answer(task)?.report.asked(*query).to_json(*full);
         return Ok(format!("{{\"report\":{report}}}"));
     };
     // What is kept was made for other words that are no part of its key.
@@ -96,6 +100,11 @@ fn report(shared: &Shared, common: &Common, question: &Question) -> Result<Strin
                 task.query.y.as_deref().and_then(|answer| task.value_of(answer));
             (*report, true)
         }
+        Some(Known::Observed(observed)) => {
+            let mut answers =
+                observed.ask(predictor, task, std::slice::from_ref(&task.query))?;
+            (answers.swap_remove(0)?.report, true)
+        }
         Some(Known::Update(update)) if predictor.policy().dynamics == Dynamics::Linear => {
             (predictor.apply_linear(task, &update)?, true)
         }
@@ -104,7 +113,7 @@ fn report(shared: &Shared, common: &Common, question: &Question) -> Result<Strin
         Some(Known::Update(update)) => (predictor.apply_alone(task, &update)?, true),
         None => (made(shared, predictor, task, key)?, false),
     };
-    let (report, name) = (report.to_json(*full), key.name());
+    let (report, name) = (report.asked(*query).to_json(*full), key.name());
     Ok(format!("{{\"report\":{report},\"adapter\":{{\"id\":\"{name}\",\"hit\":{hit}}}}}"))
 }
 
@@ -115,9 +124,19 @@ fn made(
     task: &Task,
     key: &UpdateKey,
 ) -> Result<crate::report::Report, Error> {
-    let Predicted { report, update } = predictor.answer(task)?;
-    if let Some(update) = update {
-        shared.adapters.keep(key.clone(), &task.query.x, report.clone(), update);
+    let policy = predictor.policy();
+    let (report, made) = if (policy.dynamics, policy.adjoint)
+        == (Dynamics::Linear, Adjoint::Local)
+    {
+        // Smaller than the update, and all that is said about another query follows from it.
+        let (Predicted { report, .. }, observed) = predictor.observe(task)?;
+        (report, Some(Made::Observed(Box::new(observed))))
+    } else {
+        let Predicted { report, update } = predictor.clone().with_updates(true).answer(task)?;
+        (report, update.map(Made::Update))
+    };
+    if let Some(made) = made {
+        shared.adapters.keep(key.clone(), &task.query.x, report.clone(), made);
     }
     Ok(report)
 }

@@ -58,13 +58,21 @@ fn a_further_query_costs_one_pass_and_is_what_a_saved_adapter_would_give() {
 }
 
 /// By the linearised model a further query is answered as if it had been the first, but for rounding:
-/// the default policy does not look at it.
+/// the default policy does not look at it. With whole adjoints the update is kept, and with local ones
+/// what was observed, so that a report says all that the first says.
 #[test]
 fn a_further_query_is_answered_by_the_linearised_model() {
+    for adjoint in ["local", "whole"] {
+        further_queries_are_answered_as_if_they_were_the_first(adjoint);
+    }
+}
+
+fn further_queries_are_answered_as_if_they_were_the_first(adjoint: &str) {
     let service = Service::start(&[]);
     let ask = |x: &str, reuse: bool| {
         let task = query("a", 7, x);
-        service.post("/v1/predict", &with(&task, &json!({ "reuse": reuse })))
+        let options = json!({ "reuse": reuse, "adjoint": adjoint });
+        service.post("/v1/predict", &with(&task, &options))
     };
     assert!(!ask("4", true).hit());
     for x in ["0", "6", "9"] {
@@ -73,7 +81,15 @@ fn a_further_query_is_answered_by_the_linearised_model() {
         let (further, alone) = (further.report().1, alone.report().1);
         let [further, alone] = [further, alone].map(|mut answer| answer["report"].take());
         assert_eq!(further["passes"], json!({"forward": 1, "backward": 1}));
-        assert_eq!(further["which"]["rule"], "adapter");
+        let fields = |report: &Value| report.as_object().unwrap().keys().cloned().collect();
+        let [fields, expected]: [Vec<String>; 2] = [fields(&further), fields(&alone)];
+        if adjoint == "local" {
+            assert_eq!(fields, expected);
+            assert_eq!(further["when"]["adapt"], alone["when"]["adapt"]);
+            assert_eq!(further["how_far"]["horizon"], alone["how_far"]["horizon"]);
+        } else {
+            assert_eq!(further["which"]["rule"], "adapter");
+        }
         assert_eq!(further["which"]["selected"], alone["which"]["selected"]);
         let number = |report: &Value, name: &str| report["prediction"][name].as_f64().unwrap();
         for name in ["icl", "linear", "adapted"] {

@@ -68,7 +68,8 @@ fn tasks_are_measured_before_they_are_answered() {
     let refused = ask(&tokens);
     assert_eq!(refused.problem(), (422, field("task.examples")));
     assert!(refused.text().contains("at most 40 are taken"), "{}", refused.text());
-    let all = json!({"blocks": "value,output,query,key,mlp-up,mlp-down@all"});
+    let all =
+        json!({"blocks": "value,output,query,key,mlp-up,mlp-down@all", "adjoint": "whole"});
     let refused = service.post("/v1/predict", &with(&task("a", 1), &all));
     assert_eq!(refused.problem(), (413, field("task.examples")));
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();

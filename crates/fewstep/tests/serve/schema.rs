@@ -212,7 +212,10 @@ fn answers_of_every_kind_are_what_the_document_says() {
     }
     let mut broken = task("b", 1);
     broken["labels"] = json!([]);
-    let list = json!({"tasks": [task("a", 1), 3, broken, long_task("c", 31)]});
+    let mut listed = task("d", 1);
+    listed.as_object_mut().unwrap().remove("query");
+    listed["queries"] = json!([{"x": "1"}, {"x": " "}]);
+    let list = json!({"tasks": [task("a", 1), 3, broken, long_task("c", 31), listed]});
     for path in ["/v1/decide", "/v1/predict"] {
         schemas.hold_answer("post", path, &service.post(path, &list));
         schemas.hold_answer("post", path, &service.post(path, &one(&long_task("c", 31))));

@@ -105,7 +105,7 @@ fn whole(block: &Block) -> Vec<f64> {
 }
 
 /// `‖a − b‖ / ‖a‖`, endless if they are not as many.
-fn distance(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn distance(a: &[f64], b: &[f64]) -> f64 {
     let norm =
         |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let difference = norm(&mut a.iter().zip(b).map(|(a, b)| a - b));

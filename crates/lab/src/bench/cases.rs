@@ -87,6 +87,22 @@ impl Case {
         }
     }
 
+    /// A task in tokens, to be observed alone.
+    pub(super) fn of(task: &TokenTask, first_layer: usize) -> Self {
+        let (query, prompts) = task.sequences().split_last().expect("a task has a query");
+        Self {
+            prompts: prompts.to_vec(),
+            query: query.clone(),
+            label_tokens: task.labels().tokens().to_vec(),
+            label_values: task.labels().values().to_vec(),
+            targets: task.targets().to_vec(),
+            first_layer,
+            step_size: 0.0,
+            steps: 0,
+            further: Vec::new(),
+        }
+    }
+
     /// Two short prompts of the same kind, on which everything that is made once is made.
     pub(super) fn cut(&self) -> Self {
         let end = |prompt: &Vec<u32>| prompt[prompt.len().saturating_sub(3)..].to_vec();

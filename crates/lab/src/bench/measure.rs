@@ -23,7 +23,7 @@ const LEAST: f64 = 0.3;
 const MOST_REPEATS: usize = 50;
 
 /// Work that takes longer, in seconds, is run once.
-pub(super) const LONG: f64 = 60.0;
+const LONG: f64 = 60.0;
 
 /// Threads of PyTorch go on spinning for a while after their work.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -144,6 +144,11 @@ impl<'a> Bench<'a> {
     pub(super) fn begin(&mut self, what: &str) {
         (self.tell)(Event::Doing { what, done: self.done, total: self.total });
         self.done += 1;
+    }
+
+    /// Leaves parts out.
+    pub(super) fn pass_over(&mut self, parts: usize) {
+        self.done += parts;
     }
 
     pub(super) fn note(&mut self, text: &str) {
@@ -318,7 +323,8 @@ pub(super) fn repeats(seconds: f64) -> usize {
     (1..MOST_REPEATS).find(|&count| seconds * count as f64 >= LEAST).unwrap_or(MOST_REPEATS)
 }
 
-fn pause(skip: bool) {
+/// Lets threads of PyTorch come to rest.
+pub(super) fn pause(skip: bool) {
     if !skip {
         std::thread::sleep(PAUSE);
     }

@@ -1,22 +1,26 @@
 //! The price of in-context learning: what an answer takes against a plain forward pass of the
-//! query's prompt by this engine, and what that pass takes against llama.cpp.
+//! query's prompt by this engine, against other ways to answer, and against llama.cpp and PyTorch.
 //!
-//! In: nothing but this list. Out: the rows, what is measured for each, which ratios are taken and
-//! what they must reach. `run` measures them, on what `ready` holds.
+//! In: nothing but this list. Out: the rows, which ratios of which sides are taken and what they
+//! must reach. `run` measures them, on what `ready` holds.
 
+mod cached;
 mod llama;
 mod peak;
 mod ready;
 mod run;
+mod sides;
+mod torch;
 mod words;
 
 pub(crate) use peak::child;
 pub(super) use ready::Models;
 pub(super) use run::Priced;
+pub(crate) use sides::Side;
 
 use super::works::Work;
 use crate::error::Error;
-use fewstep_core::Policy;
+use sides::{Answering, Asking, Ratio};
 use std::fmt;
 use std::str::FromStr;
 use words::Sizes;
@@ -30,137 +34,35 @@ pub(crate) enum Price {
     SixtyFour,
     /// Further queries behind 10 examples of 30 tokens.
     Further,
+    /// 500 examples of 20 tokens, of which a prompt shows a few.
+    Rows,
+    /// 10 examples of 30 tokens, here and in PyTorch.
+    Torch,
     /// A plain forward pass here and in llama.cpp.
     Llama,
     /// Peak memory, 10 examples of 30 tokens.
     Memory,
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The forward pass of the query's prompt, with the labels' logits at its end.
-    Plain,
-    /// The same with weights as the file holds them.
-    Quantised,
-    /// Observing a task, deciding and answering.
-    Answer(Answering),
-    /// The forward pass of further queries, which goes through the examples once.
-    PlainFurther,
-    /// Observing further queries of a task that was observed, and deciding on each.
-    Further(Answering),
-    /// llama.cpp's forward pass of the query's prompt, with logits at its end.
-    Llama,
-}
-
-/// A policy that tasks are answered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answering {
-    /// The default policy.
-    Default,
-}
-
-impl Answering {
-    fn policy(self) -> Policy {
-        match self {
-            Self::Default => Policy::default(),
-        }
-    }
-}
-
-impl Side {
-    /// What is measured in a process of its own, which is told by name.
-    const OF_MEMORY: [Self; 2] = [Self::Plain, Self::Answer(Answering::Default)];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Quantised => "plain, quantised",
-            Self::Answer(Answering::Default) => "default",
-            Self::PlainFurther => "plain, further query",
-            Self::Further(Answering::Default) => "default, further query",
-            Self::Llama => "llama.cpp",
-        }
-    }
-}
-
-impl FromStr for Side {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::OF_MEMORY.into_iter().find(|side| side.name() == text);
-        found.ok_or_else(|| Error::UnknownWork { found: text.to_owned() })
-    }
-}
-
-/// How many threads one task has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Threads {
-    One,
-    All,
-}
-
-impl Threads {
-    fn count(self, all: usize) -> usize {
-        match self {
-            Self::One => 1,
-            Self::All => all,
-        }
-    }
-}
-
-/// What a ratio must reach.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Target {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Target {
-    pub(super) fn is_reached(self, ratio: f64) -> bool {
-        match self {
-            Self::AtMost(most) => ratio <= most,
-            Self::AtLeast(least) => ratio >= least,
-        }
-    }
-
-    pub(super) fn sign(self) -> &'static str {
-        match self {
-            Self::AtMost(_) => "≤",
-            Self::AtLeast(_) => "≥",
-        }
-    }
-
-    pub(super) fn value(self) -> f64 {
-        match self {
-            Self::AtMost(value) | Self::AtLeast(value) => value,
-        }
-    }
-}
-
-/// What one side takes against another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Ratio {
-    of: Side,
-    to: Side,
-    threads: Threads,
-    target: Option<Target>,
-}
-
-fn ratio(of: Side, to: Side, threads: Threads, target: Option<Target>) -> Ratio {
-    Ratio { of, to, threads, target }
-}
-
 impl Price {
     /// All rows, as they stand in the table.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Ten, Self::SixtyFour, Self::Further, Self::Llama, Self::Memory];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Ten,
+        Self::SixtyFour,
+        Self::Further,
+        Self::Rows,
+        Self::Torch,
+        Self::Llama,
+        Self::Memory,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Ten => "icl-10",
             Self::SixtyFour => "icl-64",
             Self::Further => "icl-further",
+            Self::Rows => "icl-rows",
+            Self::Torch => "icl-torch",
             Self::Llama => "icl-llama",
             Self::Memory => "icl-memory",
         }
@@ -172,6 +74,8 @@ impl Price {
             Self::Ten => "10 examples of 30 tokens, tree",
             Self::SixtyFour => "64 examples of 20 tokens, tree",
             Self::Further => "further queries, 10 examples of 30 tokens",
+            Self::Rows => "500 examples of 20 tokens, 8 of them shown",
+            Self::Torch => "10 examples of 30 tokens, tree, in PyTorch",
             Self::Llama => "a prompt of 300 tokens",
             Self::Memory => "peak memory, 10 examples of 30 tokens",
         }
@@ -179,23 +83,40 @@ impl Price {
 
     /// The ratios that are taken; what they are made of is measured.
     fn ratios(self) -> Vec<Ratio> {
-        use Answering::Default;
-        use Side::{Answer, Further, Llama, Plain, PlainFurther, Quantised};
-        use Target::{AtLeast, AtMost};
-        use Threads::{All, One};
+        use Answering::{Local, LocalPrefix, LocalShots, Whole};
+        use Asking::{Alone, Together};
+        use Side::{Answer, Behind, Further, Llama, Plain, Quantised, Torch};
+        use sides::Target::{AtLeast, AtMost, Under};
+        let answers = |plain: f64, whole: f64| {
+            vec![
+                Ratio::new(Answer(Local), Plain, Some(AtMost(plain))),
+                Ratio::new(Answer(LocalPrefix), Plain, Some(AtMost(2.5))),
+                Ratio::new(Answer(Whole), Answer(Local), Some(AtLeast(whole))),
+            ]
+        };
         match self {
-            Self::Ten => vec![ratio(Answer(Default), Plain, One, Some(AtMost(4.5)))],
-            Self::SixtyFour => vec![ratio(Answer(Default), Plain, One, Some(AtMost(8.0)))],
-            Self::Further => {
-                vec![ratio(Further(Default), PlainFurther, One, Some(AtMost(1.3)))]
-            }
-            Self::Llama => vec![
-                ratio(Llama, Plain, One, Some(AtLeast(1.8))),
-                ratio(Llama, Plain, All, Some(AtLeast(1.8))),
-                ratio(Llama, Quantised, One, None),
-                ratio(Llama, Quantised, All, None),
+            Self::Ten => answers(4.5, 2.5),
+            Self::SixtyFour => answers(8.0, 5.0),
+            Self::Further => vec![
+                Ratio::new(Further(Together), Behind(Together), Some(AtMost(1.3))),
+                Ratio::new(Further(Alone), Behind(Alone), Some(AtMost(1.3))),
             ],
-            Self::Memory => vec![ratio(Answer(Default), Plain, One, None)],
+            Self::Rows => {
+                vec![Ratio::new(Answer(LocalShots), Behind(Together), Some(Under(3.0)))]
+            }
+            Self::Torch => {
+                let ratio = Ratio::new(Torch, Answer(Local), None);
+                vec![ratio, ratio.on_all()]
+            }
+            Self::Llama => {
+                let dequantised = Ratio::new(Llama, Plain, Some(AtLeast(1.8)));
+                let quantised = Ratio::new(Llama, Quantised, None);
+                vec![dequantised, dequantised.on_all(), quantised, quantised.on_all()]
+            }
+            Self::Memory => vec![
+                Ratio::new(Answer(Local), Answer(Whole), Some(AtMost(0.5))),
+                Ratio::new(Answer(Local), Plain, None),
+            ],
         }
     }
 
@@ -207,7 +128,9 @@ impl Price {
     fn sizes(self, quick: bool) -> Sizes {
         let (examples, tokens) = match (self, quick) {
             (Self::SixtyFour, false) => (64, 20),
+            (Self::Rows, false) => (500, 20),
             (_, false) => (10, 30),
+            (Self::Rows, true) => (12, 5),
             (_, true) => (4, 5),
         };
         let further = match (self, quick) {
@@ -216,6 +139,11 @@ impl Price {
             _ => 0,
         };
         Sizes { examples, tokens, further }
+    }
+
+    /// How its prompts are put together.
+    fn reading(self) -> Answering {
+        if self == Self::Rows { Answering::LocalShots } else { Answering::Local }
     }
 
     /// The tokens after which the query's prompt ends here, if it is cut.
@@ -274,11 +202,5 @@ mod tests {
                 assert_eq!(side.name().parse(), Ok(side));
             }
         }
-    }
-
-    #[test]
-    fn targets_are_reached_on_their_own_side() {
-        assert!(Target::AtMost(4.5).is_reached(4.5) && !Target::AtMost(4.5).is_reached(4.6));
-        assert!(Target::AtLeast(1.8).is_reached(1.8) && !Target::AtLeast(1.8).is_reached(1.7));
     }
 }

@@ -162,10 +162,6 @@ pub(crate) struct PriceRow {
     pub(crate) sides: Vec<SideRow>,
     /// What one side took against another.
     pub(crate) ratios: Vec<RatioRow>,
-    /// The version of llama.cpp and its settings, if it was measured.
-    pub(crate) llama: Option<String>,
-    /// How far its prediction is from ours, relative to ours.
-    pub(crate) llama_apart: Option<f64>,
 }
 
 /// A side and what it took.
@@ -179,6 +175,30 @@ pub(crate) struct SideRow {
     pub(crate) unit: Unit,
     /// Per task or query.
     pub(crate) taken: Spread,
+    /// Who did it and how, if it was not this engine.
+    pub(crate) by: Option<String>,
+    /// How far what it found is from what this engine did.
+    pub(crate) apart: Option<Apart>,
+}
+
+/// How far numbers are apart, relative to their norm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Apart {
+    /// Predictions without an update.
+    pub(crate) predictions: f64,
+    /// The block whose kernel differs most, where there are kernels.
+    pub(crate) kernels: Option<f64>,
+}
+
+impl Apart {
+    /// What is farther of each.
+    pub(super) fn worst(self, other: Self) -> Self {
+        let kernels = [self.kernels, other.kernels].into_iter().flatten();
+        Self {
+            predictions: self.predictions.max(other.predictions),
+            kernels: kernels.reduce(f64::max),
+        }
+    }
 }
 
 /// What is measured.

@@ -1,6 +1,6 @@
 //! The tables of a report: text for a terminal, or a page.
 
-use super::report::{PriceRow, Report, Row, Spread, Unit};
+use super::report::{Apart, PriceRow, Report, Row, SideRow, Spread, Unit};
 use std::fmt::Write as _;
 
 /// What stands where there is nothing to say.
@@ -147,6 +147,17 @@ pub(super) fn ratios(report: &Report) -> Table {
     table
 }
 
+/// Who did it, and how far that is from what this engine does.
+fn besides(side: &SideRow) -> String {
+    let kernels = |apart: &Apart| apart.kernels.map(|found| format!(", kernels {found:.1e}"));
+    let apart = side.apart.as_ref().map(|apart| {
+        let kernels = kernels(apart).unwrap_or_default();
+        format!("predictions {:.1e}{kernels} apart", apart.predictions)
+    });
+    let all: Vec<String> = side.by.iter().cloned().chain(apart).collect();
+    word((!all.is_empty()).then(|| all.join("; ")))
+}
+
 /// What each side of these ratios took.
 pub(super) fn sides(report: &Report) -> Table {
     let mut table = Table::new(&[
@@ -163,18 +174,13 @@ pub(super) fn sides(report: &Report) -> Table {
                 Unit::Seconds => seconds,
                 Unit::Bytes => bytes,
             };
-            let llama = row.llama.as_ref().filter(|_| found.side == "llama.cpp");
-            let besides = llama.map(|version| {
-                let apart = row.llama_apart.unwrap_or(f64::NAN);
-                format!("{version}; prediction {apart:.1e} apart")
-            });
             table.rows.push(vec![
                 row.work.clone(),
                 row.tokens.to_string(),
                 found.side.to_owned(),
                 found.threads.to_string(),
                 spread(&found.taken, show),
-                word(besides),
+                besides(found),
             ]);
         }
     }
@@ -347,6 +353,27 @@ mod tests {
         table.rows.push(vec!["… + 8".to_owned(), "1 ms".to_owned()]);
         assert_eq!(table.text(), "work   time\n… + 8  1 ms\n");
         assert_eq!(table.markdown(), "| work | time |\n| --- | --- |\n| … + 8 | 1 ms |\n");
+    }
+
+    #[test]
+    fn what_others_found_is_written_beside_who_did_it() {
+        let taken = Spread { median: 1.0, lower: 1.0, upper: 1.0, runs: 1 };
+        let apart = Apart { predictions: 2e-6, kernels: Some(3e-5) };
+        let mut side = SideRow {
+            side: "PyTorch",
+            threads: 1,
+            unit: Unit::Seconds,
+            taken,
+            by: Some("PyTorch 2".to_owned()),
+            apart: Some(apart),
+        };
+        assert_eq!(besides(&side), "PyTorch 2; predictions 2.0e-6, kernels 3.0e-5 apart");
+        side.apart = Some(Apart { kernels: None, ..apart });
+        assert_eq!(besides(&side), "PyTorch 2; predictions 2.0e-6 apart");
+        (side.by, side.apart) = (None, None);
+        assert_eq!(besides(&side), NOTHING);
+        let farther = apart.worst(Apart { predictions: 1e-4, kernels: Some(1e-6) });
+        assert_eq!(farther, Apart { predictions: 1e-4, kernels: Some(3e-5) });
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The scripts, under the names by which they import each other.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("common.py", include_str!("../../../../bench/torch/common.py")),
     ("expert.py", include_str!("../../../../bench/torch/expert.py")),
     ("hugging_face.py", include_str!("../../../../bench/torch/hugging_face.py")),
+    ("local.py", include_str!("../../../../bench/torch/local.py")),
     ("plain.py", include_str!("../../../../bench/torch/plain.py")),
     ("worker.py", include_str!("../../../../bench/torch/worker.py")),
 ];

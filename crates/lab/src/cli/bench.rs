@@ -8,10 +8,13 @@ use fewstep::adapter::make_directory;
 use fewstep::cli::{Bar, End};
 use fewstep::text::day;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Rounds without `--rounds`, and with `--quick`.
 const ROUNDS: usize = 5;
+
+/// Rounds of long rows end after this time without `--rounds`.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Measures and reports.
 pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Error> {
@@ -32,6 +35,8 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
         prices: prices(&arguments.work),
         llama: arguments.llama.clone().unwrap_or_else(|| cache.join("bench-llama")),
         rounds: arguments.rounds.unwrap_or(if quick { 1 } else { ROUNDS }),
+        // Who asks for a number of rounds waits for them.
+        patience: arguments.rounds.is_none().then_some(PATIENCE),
         quick,
         curves: arguments.curves,
         threads: arguments.threads,

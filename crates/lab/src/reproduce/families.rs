@@ -294,6 +294,7 @@ fn numbered(template: &str, examples: Vec<Example>, asked: Vec<(String, usize)>)
         labels: (0..DIGITS).map(label).collect(),
         examples,
         query: queries.next().expect("at least one query is drawn"),
+        further: None,
     };
     let further = queries.collect();
     Drawn { task, further, target, regime: None, shift: None, bayes: None }

@@ -57,7 +57,7 @@ impl Bench {
     }
 
     /// What steps begin with, and what is seen by the kernel's form.
-    fn observe(&self, task: &Task) -> Result<(Prepared<'_>, Observation), Error> {
+    fn observe(&self, task: &Task) -> Result<(Prepared, Observation), Error> {
         let prepared = self.model.prepare(task, &self.blocks)?;
         let seen = match self.choices.kernel {
             Kernel::AllTokens => prepared.observation().clone(),
@@ -169,7 +169,7 @@ impl Bench {
     }
 
     /// The prediction under an update that is applied at once.
-    fn applied(&self, prepared: &Prepared<'_>, by: &Decision) -> Result<Both, Error> {
+    fn applied(&self, prepared: &Prepared, by: &Decision) -> Result<Both, Error> {
         let base = prepared.observation().query_prediction;
         let correction = by.query.map_or(0.0, |query| query.correction);
         let steps = match &by.plan {
@@ -241,7 +241,7 @@ impl Bench {
         &self,
         task: &Task,
         further: &[Query],
-        prepared: &Prepared<'_>,
+        prepared: &Prepared,
     ) -> Result<Again, Error> {
         let mut again = Again { targets: vec![], tokens: vec![], seen: vec![] };
         for query in further {
@@ -335,7 +335,7 @@ impl Bench {
     /// The query's prediction and the prompt's mean squared error after eight steps.
     fn take(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &Prepared,
         seen: &Observation,
         set: &[usize],
         step_scale: f64,

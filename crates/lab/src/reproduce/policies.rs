@@ -173,7 +173,7 @@ pub(crate) fn follow(
 
 /// What the model predicts after a decision, for the task's own query and then for the further ones.
 fn carry_out(
-    prepared: &Prepared<'_>,
+    prepared: &Prepared,
     decision: &Decision,
     queries: &Queries<'_>,
 ) -> Result<Vec<f64>, Error> {
@@ -194,7 +194,7 @@ struct Queries<'a> {
 }
 
 impl<'a> Queries<'a> {
-    fn of(prepared: &Prepared<'_>, tokens: &'a [Vec<u32>]) -> Result<Self, Error> {
+    fn of(prepared: &Prepared, tokens: &'a [Vec<u32>]) -> Result<Self, Error> {
         let seen = if tokens.is_empty() { vec![] } else { prepared.further(tokens)? };
         Ok(Self { tokens, seen })
     }
@@ -202,7 +202,7 @@ impl<'a> Queries<'a> {
     /// Predictions under an update, or without one the model's own.
     fn predict(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &Prepared,
         update: Option<&fewstep_engine::Update>,
     ) -> Result<Vec<f64>, Error> {
         match update {

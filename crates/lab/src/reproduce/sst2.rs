@@ -182,6 +182,7 @@ impl Sentences {
             labels: vec![label(0), label(1)],
             examples: examples.iter().map(example).collect(),
             query: query(asked),
+            further: None,
         };
         let further = others(queries.saturating_sub(1), self.rows.len(), &chosen, rng);
         let further = further.iter().map(query).collect();

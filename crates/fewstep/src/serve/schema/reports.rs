@@ -60,6 +60,7 @@ pub(super) fn schemas() -> Map<String, Value> {
                 json!({
                     "id": {"type": ["string", "null"]},
                     "line": {"type": "integer", "minimum": 1},
+                    "query": count(),
                     "error": text(),
                 }),
                 &["id", "line", "error"],
@@ -86,6 +87,7 @@ fn report() -> Value {
     object(
         json!({
             "id": text(),
+            "query": count(),
             "policy": reference("Policy"),
             "prediction": reference("Prediction"),
             "when": reference("When"),

@@ -1,16 +1,19 @@
 //! A task in words, ready to be worked on by every side any number of times.
 
+use super::Price;
+use super::cached::Cached;
 use super::llama::{Asked, Llama};
+use super::sides::{Answering, Side};
+use super::torch::Torch;
 use super::words::tasks;
-use super::{Answering, Price, Side};
 use crate::bench::own::now;
 use crate::error::Error;
 use fewstep::{Action, Predictor};
-use fewstep_core::decide;
-use fewstep_engine::{Labels, Layout, Model, Network, Order, Prepared, PromptSettings, Task};
+use fewstep_engine::{Layout, Model, Order, PromptSettings, Task, TokenTask, choose_blocks};
 use rayon::ThreadPool;
 use std::hint::black_box;
 use std::path::Path;
+use std::slice;
 
 /// The model that reads tasks in words: with its weights dequantised, as every other row has them,
 /// and as its file holds them.
@@ -42,13 +45,23 @@ pub(super) struct Ready<'m> {
     task: Task,
     /// The query's prompt.
     pub(super) prompt: Vec<u32>,
-    /// Those of further queries on the same examples.
-    further: Vec<Vec<u32>>,
-    pub(super) labels: Labels,
-    answering: Vec<(Answering, Predictor, Option<Prepared<'m>>)>,
+    /// The task in tokens.
+    pub(super) read: TokenTask,
+    answering: Vec<(Answering, Predictor)>,
+    cached: Option<Cached>,
     /// A pool of one thread, and one of all.
     pools: Vec<ThreadPool>,
     pub(super) llama: Option<Llama>,
+    pub(super) torch: Option<Torch>,
+}
+
+/// What came of some runs of a side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Timed {
+    /// Of one run.
+    pub(super) seconds: f64,
+    /// What the model predicts without an update, for the last query if there are several.
+    pub(super) prediction: f64,
 }
 
 impl<'m> Ready<'m> {
@@ -57,47 +70,51 @@ impl<'m> Ready<'m> {
         price: Price,
         (quick, threads): (bool, usize),
     ) -> Result<Self, Error> {
-        let model = &models.dequantised;
         let (task, others) = tasks(&price.sizes(quick));
-        let query = |task: &Task| -> Result<Vec<u32>, Error> {
-            let read = model.read(task)?;
-            Ok(read.sequences().last().cloned().expect("the query is the last sequence"))
-        };
-        let mut prompt = query(&task)?;
+        let reader = models.dequantised.clone().with_policy(&price.reading().policy());
+        let read = reader.read(&task)?;
+        let mut prompt = query(&read);
         prompt.truncate(price.cut(quick).unwrap_or(usize::MAX));
-        let further = others.iter().map(query).collect::<Result<_, _>>()?;
-        let labels = model.read(&task)?.labels().clone();
+        let further = others.iter().map(|task| Ok(query(&reader.read(task)?)));
+        let further = further.collect::<Result<Vec<_>, Error>>()?;
         let pools = [1, threads].map(pool).into_iter().collect::<Result<_, _>>()?;
         let mut ready = Self {
             models,
             task,
             prompt,
-            further,
-            labels,
+            read,
             answering: Vec::new(),
+            cached: None,
             pools,
             llama: None,
+            torch: None,
         };
-        for ratio in price.ratios() {
-            ready.answer_by(ratio.of)?;
+        let network = models.dequantised.network();
+        let blocks = choose_blocks(&Answering::Local.policy().blocks, network.config())?;
+        ready.cached = match price {
+            Price::Further => Some(Cached::queries(network, (&ready.read, &blocks), further)?),
+            Price::Rows => Some(Cached::rows(network, (&ready.read, &blocks))?),
+            _ => None,
+        };
+        for side in price.ratios().into_iter().flat_map(|ratio| [ratio.of, ratio.to]) {
+            ready.answer_by(side)?;
         }
         Ok(ready)
     }
 
     /// Makes ready what a side needs of a policy.
     fn answer_by(&mut self, side: Side) -> Result<(), Error> {
-        let (Side::Answer(by) | Side::Further(by)) = side else { return Ok(()) };
-        if self.answering.iter().any(|(known, ..)| *known == by) {
-            return Ok(());
+        let Some(by) = side.answering() else { return Ok(()) };
+        if !self.answering.iter().any(|(known, _)| *known == by) {
+            let model = self.models.dequantised.clone();
+            self.answering.push((by, Predictor::new(model, by.policy(), Action::Act)?));
         }
-        let model = &self.models.dequantised;
-        let predictor = Predictor::new(model.clone(), by.policy(), Action::Act)?;
-        let prepared = match side {
-            Side::Further(_) => Some(model.prepare(&self.task, predictor.blocks())?),
-            _ => None,
-        };
-        self.answering.push((by, predictor, prepared));
         Ok(())
+    }
+
+    /// The model that this task is worked on by.
+    pub(super) fn model(&self) -> &Model {
+        &self.models.dequantised
     }
 
     /// The task with two of its examples, on which everything that is made once is made.
@@ -108,78 +125,75 @@ impl<'m> Ready<'m> {
 
     /// How many results a run of a side gives.
     pub(super) fn units(&self, side: Side) -> usize {
-        match side {
-            Side::PlainFurther | Side::Further(_) => self.further.len(),
+        match (side, &self.cached) {
+            (Side::Behind(_) | Side::Further(_), Some(cached)) => cached.prompts.len(),
             _ => 1,
         }
     }
 
-    /// Seconds of one run, of so many.
-    pub(super) fn seconds(&self, side: Side, asked: Asked) -> Result<f64, Error> {
-        if side == Side::Llama {
-            return self.llama.as_ref().expect("it was made ready").seconds(asked);
+    /// Runs a side so many times.
+    pub(super) fn time(&mut self, side: Side, asked: Asked) -> Result<Timed, Error> {
+        match side {
+            Side::Llama => {
+                let llama = self.llama.as_ref().expect("it was made ready");
+                let prediction = mean(&llama.logits, self.read.labels().values());
+                return Ok(Timed { seconds: llama.seconds(asked)?, prediction });
+            }
+            Side::Torch => {
+                return self.torch.as_mut().expect("it was made ready").time(asked);
+            }
+            _ => {}
         }
         let pool = &self.pools[usize::from(asked.threads > 1)];
         pool.install(|| {
-            let started = now();
+            let (started, mut prediction) = (now(), f64::NAN);
             for _ in 0..asked.repeats {
-                black_box(self.predict(side)?);
+                prediction = black_box(self.predict(side)?);
             }
-            Ok(started.elapsed().as_secs_f64() / asked.repeats as f64)
+            let seconds = started.elapsed().as_secs_f64() / asked.repeats as f64;
+            Ok(Timed { seconds, prediction })
         })
     }
 
-    /// Does what a side does and gives what the model predicts without an update, for the last
-    /// query if there are several.
+    /// Does what a side of this engine does and gives what the model predicts without an update, for
+    /// the last query if there are several.
     pub(super) fn predict(&self, side: Side) -> Result<f64, Error> {
-        let forward = |model: &Model, sequences: &[Vec<u32>]| -> Result<f64, Error> {
-            let network: &Network = model.network();
-            let found = network.predict(Layout::shared(sequences)?, &self.labels)?;
-            Ok(found.last().copied().map_or(f64::NAN, f64::from))
+        let forward = |model: &Model| -> Result<f64, Error> {
+            let layout = Layout::plain(slice::from_ref(&self.prompt))?;
+            Ok(f64::from(model.network().predict(layout, self.read.labels())?[0]))
         };
-        let prompt = std::slice::from_ref(&self.prompt);
+        let cached = || self.cached.as_ref().expect("it was made ready");
         match side {
-            Side::Plain => forward(&self.models.dequantised, prompt),
-            Side::Quantised => forward(&self.models.quantised, prompt),
-            Side::PlainFurther => forward(&self.models.dequantised, &self.further),
-            Side::Answer(by) => {
-                let (predictor, _) = self.by(by);
-                Ok(predictor.answer(&self.task)?.report.prediction.icl)
-            }
-            Side::Further(by) => {
-                let (predictor, prepared) = self.by(by);
-                let prepared = prepared.expect("the task was observed");
-                let mut last = f64::NAN;
-                for seen in prepared.further(&self.further)? {
-                    black_box(decide(&seen.geometry, predictor.policy())?);
-                    last = seen.query_prediction;
-                }
-                Ok(last)
-            }
-            Side::Llama => {
-                let llama = self.llama.as_ref().expect("it was made ready");
-                Ok(mean(&llama.logits, self.labels.values()))
-            }
+            Side::Plain => forward(&self.models.dequantised),
+            Side::Quantised => forward(&self.models.quantised),
+            Side::Answer(by) => Ok(self.by(by).answer(&self.task)?.report.prediction.icl),
+            Side::Behind(asking) => cached().predict(asking),
+            Side::Further(asking) => cached().decide(&Answering::Local.policy(), asking),
+            Side::Llama | Side::Torch => unreachable!("others do not run here"),
         }
     }
 
-    fn by(&self, by: Answering) -> (&Predictor, Option<&Prepared<'m>>) {
-        let found = self.answering.iter().find(|(known, ..)| *known == by);
-        let (_, predictor, prepared) = found.expect("it was made ready");
-        (predictor, prepared.as_ref())
+    fn by(&self, by: Answering) -> &Predictor {
+        let found = self.answering.iter().find(|(known, _)| *known == by);
+        &found.expect("it was made ready").1
     }
 
     /// Answers another task by the policy of a side, if it has one, or predicts its query.
     pub(super) fn warm(&self, side: Side, task: &Task) -> Result<(), Error> {
-        if let Side::Answer(by) = side {
-            self.by(by).0.answer(task)?;
+        if let Some(by) = side.answering() {
+            self.by(by).answer(task)?;
             return Ok(());
         }
-        let sequences = self.models.dequantised.read(task)?.sequences().to_vec();
-        let layout = Layout::plain(&sequences[sequences.len() - 1..])?;
-        self.models.dequantised.network().predict(layout, &self.labels)?;
+        let read = self.models.dequantised.read(task)?;
+        let layout = Layout::plain(&[query(&read)])?;
+        self.models.dequantised.network().predict(layout, read.labels())?;
         Ok(())
     }
+}
+
+/// The prompt of a task's query.
+fn query(task: &TokenTask) -> Vec<u32> {
+    task.sequences().last().cloned().expect("the query is the last sequence")
 }
 
 /// `Σ_j value_j softmax(logits)_j`.
@@ -197,21 +211,50 @@ fn pool(threads: usize) -> Result<ThreadPool, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sides::{Asking, SHOTS};
     use super::*;
 
     /// All sides look at the same query, and no example is cut off.
     #[test]
     fn sides_agree_on_what_the_model_predicts() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
-        for (price, first, second) in [
-            (Price::Ten, Side::Plain, Side::Answer(Answering::Default)),
-            (Price::Further, Side::PlainFurther, Side::Further(Answering::Default)),
-        ] {
+        for price in Price::ALL {
             let ready = Ready::new(&models, price, (true, 2)).unwrap();
-            let found = [first, second].map(|side| ready.predict(side).unwrap());
-            assert!((found[0] - found[1]).abs() < 1e-4 * found[0], "{price}: {found:?}");
-            assert_eq!(ready.units(second), ready.further.len().max(1));
+            for ratio in price.ratios() {
+                if matches!(ratio.of, Side::Llama | Side::Torch) {
+                    continue;
+                }
+                let found = [ratio.of, ratio.to].map(|side| ready.predict(side).unwrap());
+                assert!((found[0] - found[1]).abs() < 1e-4 * found[0], "{price}: {found:?}");
+            }
         }
+        let units = |price, side| Ready::new(&models, price, (true, 1)).unwrap().units(side);
+        assert_eq!(units(Price::Further, Side::Further(Asking::Alone)), 3);
+        assert_eq!(units(Price::Rows, Side::Behind(Asking::Together)), 12);
+        assert_eq!(units(Price::Rows, Side::Answer(Answering::LocalShots)), 1);
+    }
+
+    /// A plain forward pass is one of the rows' own tokens.
+    #[test]
+    fn rows_are_read_behind_the_shots_of_their_policy() {
+        let models = Models::open(Path::new("none"), true).unwrap().unwrap();
+        let ready = Ready::new(&models, Price::Rows, (true, 1)).unwrap();
+        let text = |prompt: &[u32]| -> String {
+            prompt.iter().map(|&byte| u8::try_from(byte).unwrap() as char).collect()
+        };
+        let prompts = &ready.cached.as_ref().unwrap().prompts;
+        assert_eq!((prompts.len(), prompts.last()), (12, Some(&ready.prompt)));
+        let shots = text(&ready.prompt).rfind('\n').unwrap();
+        for prompt in prompts {
+            assert_eq!(text(prompt).rfind('\n'), Some(shots));
+            assert_eq!(text(prompt)[..shots], text(&ready.prompt)[..shots]);
+            assert_eq!(text(prompt).matches(':').count(), SHOTS + 1);
+        }
+    }
+
+    #[test]
+    fn a_prompt_shows_every_example_and_ends_where_it_asks() {
+        let models = Models::open(Path::new("none"), true).unwrap().unwrap();
         let ready = Ready::new(&models, Price::Ten, (true, 1)).unwrap();
         let text: String =
             ready.prompt.iter().map(|&byte| u8::try_from(byte).unwrap() as char).collect();

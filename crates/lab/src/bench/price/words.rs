@@ -46,6 +46,7 @@ pub(super) fn tasks(sizes: &Sizes) -> (Task, Vec<Task>) {
         labels: vec![label(" n", 0.0), label(" y", 1.0)],
         examples,
         query: Query { x: text(), y: None },
+        further: None,
     };
     let further = (0..sizes.further)
         .map(|_| Task { query: Query { x: text(), y: None }, ..task.clone() })

@@ -72,6 +72,7 @@ fn report(decision: &Decision) -> Report {
     };
     Report {
         id: String::new(),
+        query: None,
         policy: Some(policy.clone()),
         prediction: Prediction {
             icl: f64::NAN,

@@ -616,6 +616,47 @@ pub enum Error {
         /// The label's text.
         label: String,
     },
+    /// Some labels have values, and one has none.
+    #[error(
+        "task {task:?}: label {label:?} has no value and others have one; give all labels a value \
+         (regression) or none (classes)"
+    )]
+    LabelWithoutValue {
+        /// The task's id.
+        task: String,
+        /// The label's text.
+        label: String,
+    },
+    /// More labels than a task of classes may have.
+    #[error(
+        "task {task:?}: {found} labels, and a task of classes may have {limit}; give fewer, or \
+         values if they are numbers"
+    )]
+    TooManyLabels {
+        /// The task's id.
+        task: String,
+        /// The number of labels.
+        found: usize,
+        /// The largest number that is allowed.
+        limit: usize,
+    },
+    /// A task of classes where one of numbers is expected.
+    #[error(
+        "task {task:?}: its labels have no values, so that it asks for a class; this needs values"
+    )]
+    NotRegression {
+        /// The task's id.
+        task: String,
+    },
+    /// A task of numbers where one of classes is expected.
+    #[error(
+        "task {task:?}: its labels have values, so that it asks for a number; this needs labels \
+         without values"
+    )]
+    NotClassification {
+        /// The task's id.
+        task: String,
+    },
     /// A label's value is not a number, or too large.
     #[error(
         "task {task:?}: label {label:?} has the value {value}; it must be a number between \

@@ -89,7 +89,7 @@ pub use steps::{
     predict_updated,
 };
 pub use tape::Tape;
-pub use task::{Example, Label, Query, Task, Template};
+pub use task::{Example, Label, Query, Task, TaskKind, Template};
 pub use token_task::TokenTask;
 pub use tokens::{Bos, Tokenizer};
 pub use update::Update;

@@ -6,7 +6,7 @@
 use crate::arrangement::{Arrangement, spread};
 use crate::error::{Error, Place};
 use crate::order::Order;
-use crate::task::{Query, Task, Template};
+use crate::task::{Query, Task, TaskKind, Template};
 use crate::token_task::TokenTask;
 use crate::tokens::{Bos, Tokenizer};
 use fewstep_core::{Residuals, Shots};
@@ -158,6 +158,9 @@ impl Prompts {
         settings: &PromptSettings,
     ) -> Result<Self, Error> {
         task.check()?;
+        if task.kind() != TaskKind::Regression {
+            return Err(Error::NotRegression { task: task.id.clone() });
+        }
         let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
         let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
         let examples = task.examples.len();
@@ -246,7 +249,7 @@ impl Prompts {
             shareable,
             shots: writer.arrangement.shots().to_vec(),
             label_tokens,
-            label_values: task.labels.iter().map(|label| label.value).collect(),
+            label_values: task.labels.iter().filter_map(|label| label.value).collect(),
             targets: task.examples.iter().map(|example| value(&example.y)).collect(),
             query_target: task.query.y.as_deref().map(value),
         })

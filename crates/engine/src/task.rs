@@ -4,24 +4,81 @@
 //! can be said without a tokenizer is checked here.
 
 use crate::error::{Error, Place};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 
-/// An answer the model may give, and the number it stands for.
+/// An answer the model may give, and in regression the number it stands for.
+///
+/// In JSON an object, or the text alone.
 ///
 /// # Examples
 ///
 /// ```
-/// let label = fewstep_engine::Label { text: "7".to_owned(), value: 7.0 };
-/// assert_eq!(label.value, 7.0);
+/// use fewstep_engine::Label;
+///
+/// let label = Label { text: "7".to_owned(), value: Some(7.0) };
+/// assert_eq!(label.value, Some(7.0));
+/// let place: Label = serde_json::from_str(r#""place""#).expect("a label");
+/// assert_eq!(place, Label { text: "place".to_owned(), value: None });
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Label {
     /// How it is written.
     pub text: String,
-    /// The number it stands for.
-    pub value: f64,
+    /// The number it stands for; none in a task of classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+}
+
+impl<'de> Deserialize<'de> for Label {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LabelVisitor)
+    }
+}
+
+/// Reads a label that is an object or a text.
+struct LabelVisitor;
+
+impl<'de> Visitor<'de> for LabelVisitor {
+    type Value = Label;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a label: a text, or an object with `text` and perhaps `value`")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Label, E> {
+        Ok(Label { text: text.to_owned(), value: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Label, A::Error> {
+        let WrittenLabel { text, value } =
+            WrittenLabel::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Label { text, value })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenLabel {
+    text: String,
+    #[serde(default)]
+    value: Option<f64>,
+}
+
+/// What a task asks for.
+///
+/// # Examples
+///
+/// See [`Task::kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// A number: every label has a value.
+    Regression,
+    /// A label: none has one.
+    Classification,
 }
 
 /// An input with its answer.
@@ -91,7 +148,7 @@ pub struct Task {
     pub template: String,
     /// What stands between examples; a line break unless given.
     pub separator: String,
-    /// The possible answers.
+    /// The possible answers; if none are written, the answers of the examples in their order.
     pub labels: Vec<Label>,
     /// The labelled examples, in the order of the prompt.
     pub examples: Vec<Example>,
@@ -109,7 +166,8 @@ struct WrittenTask {
     template: String,
     #[serde(default = "line_break")]
     separator: String,
-    labels: Vec<Label>,
+    #[serde(default)]
+    labels: Option<Vec<Label>>,
     examples: Vec<Example>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     query: Option<Query>,
@@ -140,8 +198,16 @@ impl TryFrom<WrittenTask> for Task {
             }
             (None, None) => return Err("missing field `query`".to_owned()),
         };
+        let labels = labels.unwrap_or_else(|| answers(&examples));
         Ok(Self { id, template, separator, labels, examples, query, further })
     }
+}
+
+/// The distinct answers of the examples, in their order, as labels without values.
+fn answers(examples: &[Example]) -> Vec<Label> {
+    let mut seen = BTreeSet::new();
+    let new = examples.iter().filter(|example| seen.insert(example.y.as_str()));
+    new.map(|example| Label { text: example.y.clone(), value: None }).collect()
 }
 
 impl From<Task> for WrittenTask {
@@ -151,6 +217,7 @@ impl From<Task> for WrittenTask {
             None => (Some(query), None),
             Some(further) => (None, Some([vec![query], further].concat())),
         };
+        let labels = Some(labels);
         Self { id, template, separator, labels, examples, query, queries }
     }
 }
@@ -218,6 +285,49 @@ impl Task {
     /// assert_eq!(fewstep_engine::Task::LARGEST_VALUE, 1e12);
     /// ```
     pub const LARGEST_VALUE: f64 = 1e12;
+
+    /// The largest number of labels that a task of classes may have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fewstep_engine::Task::MOST_CLASSES, 200);
+    /// ```
+    pub const MOST_CLASSES: usize = 200;
+
+    /// What it asks for: a number if any label has a value, else a label.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep_engine::{Task, TaskKind};
+    ///
+    /// let task: Task = serde_json::from_str(
+    ///     r#"{"id": "t1", "template": "{x} is a {y}",
+    ///         "examples": [{"x": "Rome", "y": "place"}, {"x": "Ada", "y": "person"}],
+    ///         "query": {"x": "Cairo"}}"#,
+    /// )
+    /// .expect("this is a task");
+    /// assert_eq!(task.kind(), TaskKind::Classification);
+    /// assert_eq!((task.labels[0].text.as_str(), task.labels.len()), ("place", 2));
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> TaskKind {
+        match self.labels.iter().any(|label| label.value.is_some()) {
+            true => TaskKind::Regression,
+            false => TaskKind::Classification,
+        }
+    }
+
+    /// The position of the label with this text.
+    ///
+    /// # Examples
+    ///
+    /// See [`Task::kind`].
+    #[must_use]
+    pub fn label_of(&self, answer: &str) -> Option<usize> {
+        self.labels.iter().position(|label| label.text == answer)
+    }
 
     /// Whether the task can be asked at all; its words are checked, its tokens are not. Of several
     /// queries the first is looked at: each of the others stands or falls by itself.
@@ -317,22 +427,28 @@ impl Task {
         if found < 2 {
             return Err(Error::TooFewLabels { task, found });
         }
+        let limit = Self::MOST_CLASSES;
+        if self.kind() == TaskKind::Classification && found > limit {
+            return Err(Error::TooManyLabels { task, found, limit });
+        }
         let mut seen = BTreeSet::new();
         for (index, Label { text, value }) in self.labels.iter().enumerate() {
             if text.is_empty() {
                 return Err(Error::EmptyLabel { task, label: index });
             }
+            let label = || text.clone();
             if !seen.insert(text.as_str()) {
-                return Err(Error::DuplicateLabel { task, label: text.clone() });
+                return Err(Error::DuplicateLabel { task, label: label() });
             }
             let limit = Self::LARGEST_VALUE;
-            if value.is_nan() || value.abs() > limit {
-                return Err(Error::LabelValue {
-                    task,
-                    label: text.clone(),
-                    value: *value,
-                    limit,
-                });
+            match *value {
+                Some(value) if value.is_nan() || value.abs() > limit => {
+                    return Err(Error::LabelValue { task, label: label(), value, limit });
+                }
+                None if self.kind() == TaskKind::Regression => {
+                    return Err(Error::LabelWithoutValue { task, label: label() });
+                }
+                _ => {}
             }
         }
         Ok(seen)
@@ -411,7 +527,7 @@ impl Task {
     /// ```
     #[must_use]
     pub fn value_of(&self, answer: &str) -> Option<f64> {
-        self.labels.iter().find(|label| label.text == answer).map(|label| label.value)
+        self.labels.iter().find(|label| label.text == answer)?.value
     }
 
     /// The smallest and the largest number that a label stands for: no prediction of a model lies
@@ -430,7 +546,7 @@ impl Task {
     /// ```
     #[must_use]
     pub fn label_range(&self) -> [f64; 2] {
-        let values = || self.labels.iter().map(|label| label.value);
+        let values = || self.labels.iter().filter_map(|label| label.value);
         [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
     }
 

@@ -25,7 +25,7 @@ fn measured<T>(call: impl FnOnce() -> T) -> (T, usize) {
 }
 
 fn task(examples: usize) -> Task {
-    let label = |text: &str, value| Label { text: text.to_owned(), value };
+    let label = |text: &str, value| Label { text: text.to_owned(), value: Some(value) };
     Task {
         id: "t".to_owned(),
         template: "{x}->{y}".to_owned(),
@@ -62,7 +62,8 @@ fn many_labels_do_not_multiply_the_prompt() {
     many.examples[0].x = "a".repeat(20_000);
     // 17 blanks and one further byte: the longest list of labels that bytes can tell apart.
     let text = |byte: u8| format!("{}{}", " ".repeat(17), char::from(byte));
-    many.labels = (b' '..=b'~').map(|byte| Label { text: text(byte), value: 0.0 }).collect();
+    many.labels =
+        (b' '..=b'~').map(|byte| Label { text: text(byte), value: Some(0.0) }).collect();
     many.examples.iter_mut().for_each(|example| example.y = text(b'a'));
     let (built, held) = build(&many);
     assert_eq!(built.unwrap().label_tokens(), (32..=126).collect::<Vec<u32>>());
@@ -71,7 +72,8 @@ fn many_labels_do_not_multiply_the_prompt() {
 
     // Texts beyond what bytes can tell apart are refused as soon as that is clear.
     let text = |index: usize| format!("{index:06}");
-    many.labels = (0..200_000).map(|index| Label { text: text(index), value: 0.0 }).collect();
+    many.labels =
+        (0..200_000).map(|index| Label { text: text(index), value: Some(0.0) }).collect();
     many.examples.iter_mut().for_each(|example| example.y = text(7));
     let (refused, held) = build(&many);
     let Err(Error::LabelPieces { label, pieces, .. }) = refused else { panic!("{refused:?}") };

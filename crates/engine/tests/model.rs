@@ -287,7 +287,8 @@ fn following_the_query_changes_no_bit() {
                         let own = model.read(task).unwrap().sequences().last().cloned();
                         let found = prepared.predict_further(&[own.unwrap()], update).unwrap();
                         // Sums over another layout are taken in another order.
-                        let most = task.labels.iter().map(|label| label.value.abs());
+                        let most =
+                            task.labels.iter().filter_map(|label| label.value).map(f64::abs);
                         let most = most.fold(0.0, f64::max);
                         let gap = (found[0] - once.adapted).abs();
                         assert!(gap <= 100.0 * f64::from(f32::EPSILON) * most, "{gap:e}");

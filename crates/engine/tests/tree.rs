@@ -9,7 +9,7 @@ use fewstep_engine::{
 /// A task with examples of five bytes, all different or all alike, that asks after three.
 fn bytes(examples: u8, alike: bool, order: Order) -> TokenTask {
     let x = |index: u8| char::from(b'0' + if alike { 0 } else { index }).to_string();
-    let label = |text: &str, value: f64| Label { text: text.to_owned(), value };
+    let label = |text: &str, value: f64| Label { text: text.to_owned(), value: Some(value) };
     let task = Task {
         id: "t".to_owned(),
         template: "{x}->{y}".to_owned(),

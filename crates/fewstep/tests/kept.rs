@@ -60,7 +60,8 @@ fn numbers_are_read_to_the_last_bit() {
         let line =
             String::from_utf8(with(&[])).unwrap().replacen(":1.0", &format!(":{text}"), 1);
         let task = parse(line.as_bytes()).unwrap();
-        assert_eq!(task.labels[1].value.to_bits(), text.parse::<f64>().unwrap().to_bits());
+        let value = task.labels[1].value.unwrap();
+        assert_eq!(value.to_bits(), text.parse::<f64>().unwrap().to_bits());
         // Written and read again it is the same.
         let written = serde_json::to_vec(&task).unwrap();
         assert_eq!(parse(&written), Ok(task));

@@ -260,7 +260,7 @@ impl DigitMap {
     /// ```
     #[must_use]
     pub fn task(&self, id: &str, x: usize) -> Task {
-        let label = |digit| Label { text: format!("{digit}"), value: value(digit) };
+        let label = |digit| Label { text: format!("{digit}"), value: Some(value(digit)) };
         let example = |(x, y): &(usize, usize)| Example { x: x.to_string(), y: y.to_string() };
         Task {
             id: id.to_owned(),

@@ -9,7 +9,7 @@ use fewstep_engine::{
 
 /// Examples of one letter with answers that alternate.
 fn task(examples: u8) -> Task {
-    let label = |text: &str, value: f64| Label { text: text.to_owned(), value };
+    let label = |text: &str, value: f64| Label { text: text.to_owned(), value: Some(value) };
     let example = |index: u8| Example {
         x: char::from(b'a' + index % 26).to_string(),
         y: (index % 2).to_string(),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 fn label(text: &str, value: f64) -> Label {
-    Label { text: text.to_owned(), value }
+    Label { text: text.to_owned(), value: Some(value) }
 }
 
 fn example(x: &str, y: &str) -> Example {
@@ -204,7 +204,7 @@ fn a_task_that_cannot_be_asked_is_refused() {
     assert_eq!(refused, Error::DuplicateLabel { task: t(), label: "0".to_owned() });
     for bad in [f64::NAN, f64::INFINITY] {
         let mut task = task();
-        task.labels[1].value = bad;
+        task.labels[1].value = Some(bad);
         let Err(Error::LabelValue { label, value, .. }) = task.check() else {
             panic!("{bad} was accepted");
         };

@@ -52,9 +52,14 @@ fn field(error: &Refused, task: &Task) -> Option<String> {
         | Refused::TooMuchMemory { .. }
         | Refused::SequenceTooLong { .. }
         | Refused::BeyondWindow { .. } => "task.examples".to_owned(),
-        Refused::TooFewLabels { .. } => "task.labels".to_owned(),
+        Refused::TooFewLabels { .. }
+        | Refused::TooManyLabels { .. }
+        | Refused::NotRegression { .. }
+        | Refused::NotClassification { .. } => "task.labels".to_owned(),
         Refused::EmptyLabel { label, .. } => format!("task.labels[{label}].text"),
-        Refused::LabelValue { label, .. } => text_of(label)? + ".value",
+        Refused::LabelValue { label, .. } | Refused::LabelWithoutValue { label, .. } => {
+            text_of(label)? + ".value"
+        }
         Refused::DuplicateLabel { label, .. }
         | Refused::LabelPieces { label, .. }
         | Refused::LabelsDisagree { label, .. }
@@ -81,7 +86,7 @@ mod tests {
     use fewstep_engine::{Example, Label, Query};
 
     fn task() -> Task {
-        let label = |text: &str, value| Label { text: text.to_owned(), value };
+        let label = |text: &str, value| Label { text: text.to_owned(), value: Some(value) };
         let example = |x: &str, y: &str| Example { x: x.to_owned(), y: y.to_owned() };
         Task {
             id: "t".to_owned(),
@@ -112,7 +117,7 @@ mod tests {
         assert_eq!(refused(|task| task.labels.truncate(1)), "task.labels");
         assert_eq!(refused(|task| task.labels[1].text.clear()), "task.labels[1].text");
         assert_eq!(refused(|task| task.labels[1].text = "0".to_owned()), "task.labels[1].text");
-        assert_eq!(refused(|task| task.labels[0].value = 1e13), "task.labels[0].value");
+        assert_eq!(refused(|task| task.labels[0].value = Some(1e13)), "task.labels[0].value");
         assert_eq!(refused(|task| task.examples.truncate(1)), "task.examples");
         assert_eq!(refused(|task| task.examples[1].x = " ".to_owned()), "task.examples[1].x");
         assert_eq!(refused(|task| task.examples[0].y = "2".to_owned()), "task.examples[0].y");

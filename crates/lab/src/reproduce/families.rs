@@ -286,7 +286,7 @@ fn numbered(template: &str, examples: Vec<Example>, asked: Vec<(String, usize)>)
     let target = value(asked[0].1);
     let query = |(x, answer): (String, usize)| Query { x, y: Some(answer.to_string()) };
     let mut queries = asked.into_iter().map(query);
-    let label = |digit: usize| Label { text: digit.to_string(), value: value(digit) };
+    let label = |digit: usize| Label { text: digit.to_string(), value: Some(value(digit)) };
     let task = Task {
         id: String::new(),
         template: template.to_owned(),

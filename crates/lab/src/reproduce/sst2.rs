@@ -174,7 +174,8 @@ impl Sentences {
         };
         let (asked, examples) = chosen.split_last().expect("eleven sentences were drawn");
         let answer = shown(self.rows[*asked].1);
-        let label = |index: usize| Label { text: texts[index].to_owned(), value: index as f64 };
+        let label =
+            |index: usize| Label { text: texts[index].to_owned(), value: Some(index as f64) };
         let task = Task {
             id: String::new(),
             template: TEMPLATE.to_owned(),

@@ -33,7 +33,7 @@ pub(super) fn tasks(sizes: &Sizes) -> (Task, Vec<Task>) {
         let words = (AROUND..sizes.tokens).map(|_| WORDS[rng.below(WORDS.len())]);
         words.collect::<Vec<_>>().join(" ")
     };
-    let label = |text: &str, value| Label { text: text.to_owned(), value };
+    let label = |text: &str, value| Label { text: text.to_owned(), value: Some(value) };
     // Labels in pairs, so that residuals have no trend along the prompt.
     let answer = |index: usize| if index % 4 < 2 { " y" } else { " n" };
     let examples =

@@ -199,10 +199,10 @@ pub(crate) fn product<R: Real>(
     let last = (rows - 1) * target.row_stride + columns - 1;
     assert!(left.fits() && right.fits() && last < target.values.len(), "views are inside");
     assert!(columns <= target.row_stride || rows == 1, "target rows do not overlap");
-    if let Some(way) = direct::way(left, right) {
+    if let Some(loop_order) = direct::loop_order(left, right) {
         let stride = target.row_stride;
         let product = direct::Product { write, scale, left, right, stride };
-        return product.run(way, target.values);
+        return product.run(loop_order, target.values);
     }
     let target =
         TargetPointer { first: target.values.as_mut_ptr(), row_stride: target.row_stride };

@@ -4,7 +4,7 @@ use crate::errors::{OrRaise, named};
 use crate::filters::AnyFilter;
 use crate::geometry::{Block, Geometry, single};
 use crate::leave_one_out::Interval;
-use crate::policy::{Asked, Policy};
+use crate::policy::{Policy, RequestedPolicy};
 use crate::record;
 use crate::record::Field;
 use crate::signal::SignalFit;
@@ -43,7 +43,7 @@ fn decide(
     policy: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Decision> {
     let py = kernel.py();
-    let mut asked = Asked::of("decide", policy)?;
+    let mut asked = RequestedPolicy::of("decide", policy)?;
     // A text is the policy's rule, and no numbers.
     let rule = residuals.filter(|given| given.is_instance_of::<PyString>());
     let residuals = if rule.is_some() { None } else { residuals };

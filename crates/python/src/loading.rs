@@ -15,7 +15,7 @@ const NAMES: &str = "expand, bos, loo_order, max_tokens_per_example, memory_limi
                      lora_first, lora_seed and progress";
 
 /// How a model is loaded.
-pub(crate) struct Settings {
+pub(crate) struct LoadSettings {
     expand: bool,
     prompts: PromptSettings,
     memory_limit: Option<u64>,
@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     lora_seed: Option<u64>,
 }
 
-impl Settings {
+impl LoadSettings {
     /// Reads the keywords of `Model.load`; `None` stands for one that is not given.
     pub(crate) fn of(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut settings = Self {
@@ -105,7 +105,7 @@ type Download = (String, u64, u64);
 pub(crate) fn load(
     py: Python<'_>,
     source: String,
-    settings: Settings,
+    settings: LoadSettings,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Model> {
     let heard: Arc<Mutex<Option<Download>>> = Arc::default();

@@ -3,10 +3,10 @@
 use crate::decide::Decision;
 use crate::errors::{OrRaise, named};
 use crate::geometry::Geometry;
-use crate::loading::{self, Settings};
+use crate::loading::{self, LoadSettings};
 use crate::options::{Options, threads};
 use crate::parts::Passes;
-use crate::policy::Asked;
+use crate::policy::RequestedPolicy;
 use crate::record;
 use crate::record::Field;
 use crate::report::Report;
@@ -72,7 +72,7 @@ impl Open {
         function: &str,
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Candidates> {
-        let mut asked = Asked::of(function, keywords)?;
+        let mut asked = RequestedPolicy::of(function, keywords)?;
         let named = match choice {
             Some(choice) if !choice.is_instance_of::<PyString>() => Some(choice),
             Some(choice) => asked.set("blocks", choice).map(|_| None)?,
@@ -253,7 +253,7 @@ impl Model {
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let py = class.py();
-        let read = Settings::of(settings)?;
+        let read = LoadSettings::of(settings)?;
         let source = match source {
             Some(source) => loading::source(source)?,
             None => fewstep::BUILTIN.to_owned(),

@@ -2,7 +2,7 @@
 //! flags.
 
 use crate::errors::OrRaise;
-use crate::policy::{Asked, KEYWORDS, parsed};
+use crate::policy::{KEYWORDS, RequestedPolicy, parsed};
 use fewstep::{Action, Error, Predictor};
 use fewstep_core::Field;
 use fewstep_engine::{Bos, FirstFactor, Lora, Model};
@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 4096;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
     action: Action,
-    asked: Asked,
+    asked: RequestedPolicy,
     lora_rank: Option<usize>,
     lora_first: Option<FirstFactor>,
     /// Whether reports hold matrices.
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 impl Options {
     /// Reads the keywords of a method; `None` stands for one that is not given.
     pub(crate) fn of(action: Action, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let asked = Asked::default();
+        let asked = RequestedPolicy::default();
         let mut options =
             Self { action, asked, lora_rank: None, lora_first: None, full: false };
         for (name, value) in keywords.into_iter().flat_map(|keywords| keywords.iter()) {

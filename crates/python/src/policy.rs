@@ -145,7 +145,8 @@ impl Policy {
         py: Python<'_>,
         overrides: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let mut asked = Asked { policy: self.0.clone(), overrides: Overrides::default() };
+        let mut asked =
+            RequestedPolicy { policy: self.0.clone(), overrides: Overrides::default() };
         for (name, value) in overrides.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_cow()?;
             if name == "policy" || !asked.set(&name, &value)? {
@@ -261,12 +262,12 @@ impl Policy {
 
 /// A policy to start from, and what is changed of it: the keywords of every door.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedPolicy {
     policy: core::Policy,
     pub(crate) overrides: Overrides,
 }
 
-impl Asked {
+impl RequestedPolicy {
     /// What the keywords of a function say that takes no others.
     pub(crate) fn of(function: &str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut asked = Self::default();

@@ -10,7 +10,7 @@ use crate::real::Real;
 
 /// The order in which a product goes through its factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum LoopOrder {
     /// Rows of the right factor are added up, one row of the target after the other.
     Rows,
     /// The same, while the right factor passes by once.
@@ -38,7 +38,7 @@ const LANES: usize = 16;
 const HALF: usize = LANES / 2;
 
 /// How a product is taken directly, if it should be.
-pub(super) fn way<R>(left: View<'_, R>, right: View<'_, R>) -> Option<Way> {
+pub(super) fn loop_order<R>(left: View<'_, R>, right: View<'_, R>) -> Option<LoopOrder> {
     let size = right.rows * right.columns;
     if left.rows > FEW_ROWS && (right.rows > FEW_ROWS || size > SMALL_FACTOR)
         || SMALL_FACTOR < size && size < LARGE_FACTOR
@@ -46,10 +46,10 @@ pub(super) fn way<R>(left: View<'_, R>, right: View<'_, R>) -> Option<Way> {
         return None;
     }
     if right.column_stride == 1 {
-        return Some(if size <= SMALL_FACTOR { Way::Rows } else { Way::Stream });
+        return Some(if size <= SMALL_FACTOR { LoopOrder::Rows } else { LoopOrder::Stream });
     }
     let rows_lie_still = right.row_stride == 1 && left.column_stride == 1;
-    (rows_lie_still && left.rows <= FEW_ROWS).then_some(Way::Dots)
+    (rows_lie_still && left.rows <= FEW_ROWS).then_some(LoopOrder::Dots)
 }
 
 /// `target (+)= scale · left · right`, for views that are known to be inside their buffers.
@@ -64,17 +64,17 @@ pub(super) struct Product<'a, R> {
 
 impl<R: Real> Product<'_, R> {
     /// Writes the product to its target.
-    pub(super) fn run(&self, way: Way, target: &mut [R]) {
-        match way {
-            Way::Rows => wide(
+    pub(super) fn run(&self, loop_order: LoopOrder, target: &mut [R]) {
+        match loop_order {
+            LoopOrder::Rows => wide(
                 #[inline(always)]
                 || self.rows(target),
             ),
-            Way::Stream => wide(
+            LoopOrder::Stream => wide(
                 #[inline(always)]
                 || self.stream(target),
             ),
-            Way::Dots => wide(
+            LoopOrder::Dots => wide(
                 #[inline(always)]
                 || self.dots(target),
             ),

@@ -39,10 +39,10 @@ fn products_of_strided_views_are_sums_over_the_inner_index() {
     }
 }
 
-/// Products that are taken directly, in each way, with whole and with broken blocks.
+/// Products that are taken directly, in each order, with whole and with broken blocks.
 #[test]
 fn direct_products_are_sums_over_the_inner_index() {
-    use direct::Way::{Dots, Rows, Stream};
+    use direct::LoopOrder::{Dots, Rows, Stream};
     let mut numbers = Numbers::new(11);
     let cases = [
         (Rows, (1, 1, 1)),
@@ -57,15 +57,19 @@ fn direct_products_are_sums_over_the_inner_index() {
         (Dots, (11, 33, 40)),
         (Dots, (6, 300, 301)),
     ];
-    for (way, (rows, inner, columns)) in cases {
+    for (loop_order, (rows, inner, columns)) in cases {
         let left = numbers.vector(rows * (inner + 2));
         let right = numbers.vector(inner * columns);
         let left = View::new(&left, rows, inner + 2).columns(1..inner + 1);
-        let right = match way {
+        let right = match loop_order {
             Dots => View::new(&right, columns, inner).transposed(),
             Rows | Stream => View::new(&right, inner, columns),
         };
-        assert_eq!(direct::way(left, right), Some(way), "{rows}, {inner}, {columns}");
+        assert_eq!(
+            direct::loop_order(left, right),
+            Some(loop_order),
+            "{rows}, {inner}, {columns}"
+        );
         for write in [Write::Over, Write::Add] {
             let mut target = numbers.vector(rows * (columns + 3));
             let before = target.clone();
@@ -93,11 +97,11 @@ fn other_products_are_not_taken_directly() {
     let values = vec![0.0_f64; 1 << 17];
     let view =
         |rows: usize, columns: usize| View::new(&values[..rows * columns], rows, columns);
-    assert_eq!(direct::way(view(11, 128), view(128, 128)), None);
-    assert_eq!(direct::way(view(17, 17), view(17, 8)), None);
-    assert_eq!(direct::way(view(17, 256), view(256, 256)), None);
-    assert_eq!(direct::way(view(17, 4), view(8, 4).transposed()), None);
-    assert_eq!(direct::way(view(8, 4).transposed(), view(8, 8).transposed()), None);
+    assert_eq!(direct::loop_order(view(11, 128), view(128, 128)), None);
+    assert_eq!(direct::loop_order(view(17, 17), view(17, 8)), None);
+    assert_eq!(direct::loop_order(view(17, 256), view(256, 256)), None);
+    assert_eq!(direct::loop_order(view(17, 4), view(8, 4).transposed()), None);
+    assert_eq!(direct::loop_order(view(8, 4).transposed(), view(8, 8).transposed()), None);
 }
 
 #[test]

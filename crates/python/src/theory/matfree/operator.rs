@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// An operator and what it is made of.
 struct Node {
-    kind: Kind,
+    kind: OperatorKind,
     size: usize,
     /// How many operators stand inside each other, and how many there are in all: both are
     /// limited, since products walk through them.
@@ -20,7 +20,7 @@ struct Node {
     parts: usize,
 }
 
-enum Kind {
+enum OperatorKind {
     Dense(core::DenseKernel),
     Factor(core::FactorKernel),
     Sum(Vec<Arc<Node>>),
@@ -91,12 +91,12 @@ impl LinearOperator for Calling<'_> {
 pub(super) type Running<'a> = Box<dyn LinearOperator + 'a>;
 
 impl Node {
-    fn new(kind: Kind, size: usize) -> Self {
+    fn new(kind: OperatorKind, size: usize) -> Self {
         Self { kind, size, depth: 1, parts: 1 }
     }
 
     /// An operator made of others.
-    fn of(py: Python<'_>, kind: Kind, parts: &[Arc<Self>]) -> PyResult<Self> {
+    fn of(py: Python<'_>, kind: OperatorKind, parts: &[Arc<Self>]) -> PyResult<Self> {
         let depth = 1 + parts.iter().map(|part| part.depth).max().unwrap_or(0);
         let all = parts.iter().fold(1, |all: usize, part| all.saturating_add(part.parts));
         let limits = [
@@ -116,13 +116,17 @@ impl Node {
     /// The operator as core uses it; exceptions of Python go to `failure`.
     fn running<'a>(&'a self, failure: &'a Failure) -> Result<Running<'a>, Error> {
         Ok(match &self.kind {
-            Kind::Dense(kernel) => Box::new(kernel),
-            Kind::Factor(kernel) => Box::new(kernel),
-            Kind::Sum(parts) => Box::new(core::BlockSum::new(all_running(parts, failure)?)?),
-            Kind::Shifted(inner, shift) => {
+            OperatorKind::Dense(kernel) => Box::new(kernel),
+            OperatorKind::Factor(kernel) => Box::new(kernel),
+            OperatorKind::Sum(parts) => {
+                Box::new(core::BlockSum::new(all_running(parts, failure)?)?)
+            }
+            OperatorKind::Shifted(inner, shift) => {
                 Box::new(core::Shifted::new(inner.running(failure)?, *shift)?)
             }
-            Kind::Python(product) => Box::new(Calling { product, size: self.size, failure }),
+            OperatorKind::Python(product) => {
+                Box::new(Calling { product, size: self.size, failure })
+            }
         })
     }
 }
@@ -193,7 +197,7 @@ fn dense(kernel: &Bound<'_, PyAny>, quantity: &str) -> PyResult<Node> {
     let kernel = matrix(kernel, quantity)?;
     let kernel = py.detach(|| core::DenseKernel::new(kernel)).or_raise(py)?;
     let size = kernel.size();
-    Ok(Node::new(Kind::Dense(kernel), size))
+    Ok(Node::new(OperatorKind::Dense(kernel), size))
 }
 
 /// An operator from an object that Python can multiply or call.
@@ -230,7 +234,7 @@ fn product(object: &Bound<'_, PyAny>, size: Option<usize>) -> PyResult<Node> {
     };
     room(py, "size of the operator", size)?;
     let object = object.clone().unbind();
-    Ok(Node::new(Kind::Python(Product { object, called }), size))
+    Ok(Node::new(OperatorKind::Python(Product { object, called }), size))
 }
 
 /// A symmetric positive semidefinite map on vectors over the examples, known by its products.
@@ -313,7 +317,7 @@ impl FactorKernel {
         let py = features.py();
         let kernel = core::FactorKernel::new(matrix(features, "features")?).or_raise(py)?;
         let size = kernel.size();
-        Ok(class(Self, Node::new(Kind::Factor(kernel), size)))
+        Ok(class(Self, Node::new(OperatorKind::Factor(kernel), size)))
     }
 }
 
@@ -330,7 +334,7 @@ impl BlockSum {
         // Core refuses what does not fit together.
         parts.solve(py, |running| core::BlockSum::new(running.iter().collect()).map(|_| ()))?;
         let Given(parts) = parts;
-        Ok(class(Self, Node::of(py, Kind::Sum(parts.clone()), &parts)?))
+        Ok(class(Self, Node::of(py, OperatorKind::Sum(parts.clone()), &parts)?))
     }
 }
 
@@ -346,7 +350,7 @@ impl Shifted {
         let inner = node(operator)?;
         Given(vec![Arc::clone(&inner)])
             .solve(py, |running| core::Shifted::new(&running[0], shift).map(|_| ()))?;
-        let kind = Kind::Shifted(Arc::clone(&inner), shift);
+        let kind = OperatorKind::Shifted(Arc::clone(&inner), shift);
         Ok(class(Self, Node::of(py, kind, &[inner])?))
     }
 }

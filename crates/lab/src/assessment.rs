@@ -154,7 +154,7 @@ pub struct Adaptation {
 
 /// One task, adapted step by step.
 #[derive(Clone, Debug)]
-struct Path {
+struct AdaptedTask {
     inside: bool,
     clean: bool,
     /// Squared errors at the query after 0, 1, … steps.
@@ -172,7 +172,8 @@ impl Adaptation {
     /// Those of [`Model::observe`], [`decide`] and [`Model::act`].
     pub fn measure(
         model: Model,
-        (tasks, seed): (usize, u64),
+        tasks: usize,
+        seed: u64,
         threads: usize,
         mut after: impl FnMut(usize),
     ) -> Result<Self, Error> {
@@ -205,7 +206,7 @@ impl Adaptation {
 }
 
 /// Adapts to one task, as far as is looked at, with all blocks.
-fn follow(predictor: &Predictor, map: &DigitMap, x: usize) -> Result<Path, Error> {
+fn follow(predictor: &Predictor, map: &DigitMap, x: usize) -> Result<AdaptedTask, Error> {
     let (model, task) = (predictor.model(), map.task("assessment", x));
     let seen = model.observe(&task, predictor.blocks())?;
     let by = |rule| {
@@ -223,7 +224,7 @@ fn follow(predictor: &Predictor, map: &DigitMap, x: usize) -> Result<Path, Error
     // Where no update can change the model, it stays as it is.
     errors.resize(LONGEST as usize + 1, *errors.last().expect("there is a first prediction"));
     let prior = Prior::pretraining();
-    Ok(Path {
+    Ok(AdaptedTask {
         inside: prior.shifts.contains(&map.shift),
         clean: map.noise == 0.0,
         errors,
@@ -233,7 +234,7 @@ fn follow(predictor: &Predictor, map: &DigitMap, x: usize) -> Result<Path, Error
     })
 }
 
-fn groups(paths: &[Path]) -> Vec<Group> {
+fn groups(paths: &[AdaptedTask]) -> Vec<Group> {
     let kinds = [
         ("all", None),
         ("inside the prior, clean", Some((true, true))),
@@ -244,14 +245,14 @@ fn groups(paths: &[Path]) -> Vec<Group> {
     kinds
         .map(|(name, kind)| {
             let belongs =
-                |path: &&Path| kind.is_none_or(|kind| kind == (path.inside, path.clean));
+                |path: &&AdaptedTask| kind.is_none_or(|kind| kind == (path.inside, path.clean));
             group(name, &paths.iter().filter(belongs).collect::<Vec<_>>())
         })
         .into()
 }
 
-fn group(name: &'static str, paths: &[&Path]) -> Group {
-    let mean = |error: &dyn Fn(&Path) -> f64| {
+fn group(name: &'static str, paths: &[&AdaptedTask]) -> Group {
+    let mean = |error: &dyn Fn(&AdaptedTask) -> f64| {
         Mean::of(&paths.iter().map(|path| error(path)).collect::<Vec<_>>())
     };
     let at = |steps: usize| mean(&|path| path.errors[steps]);
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn groups_hold_their_tasks_and_pick_their_horizons() {
-        let path = |inside, clean, first: f64| Path {
+        let path = |inside, clean, first: f64| AdaptedTask {
             inside,
             clean,
             errors: (0..=LONGEST).map(|step| first / f64::from(step + 1)).collect(),

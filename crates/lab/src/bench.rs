@@ -1,7 +1,7 @@
 //! The benchmark: how long the work takes here and in PyTorch, on the same weights and prompts, and
 //! what an answer costs against a plain forward pass here and in llama.cpp.
 //!
-//! In: [`Settings`]. Out: a [`Report`] with times, ratios, rates, memory and growth. Models and
+//! In: [`BenchSettings`]. Out: a [`Report`] with times, ratios, rates, memory and growth. Models and
 //! tasks are random and the same each time; `bench/README.md` says what is measured.
 //!
 //! Only `fewstep-lab bench` uses this: it starts processes and measures this machine.
@@ -25,7 +25,7 @@ mod works;
 pub(crate) use curves::Curve;
 pub(crate) use machine::Machine;
 pub(crate) use memory::child;
-pub(crate) use price::{Asked, Price, Side, child as peak};
+pub(crate) use price::{Price, RowName, Side, child as peak};
 pub(crate) use report::Report;
 pub(crate) use works::Work;
 
@@ -40,7 +40,7 @@ use std::time::Duration;
 
 /// What to measure, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct BenchSettings {
     /// A Python that has PyTorch; without one only the engine is measured.
     pub(crate) torch: Option<PathBuf>,
     /// The rows, in this order.
@@ -91,7 +91,7 @@ pub(crate) enum Event<'a> {
 /// [`Error::Disagree`] if both sides find different numbers, [`Error::Worker`] if a process fails,
 /// and those of reading and running models.
 pub(crate) fn run(
-    settings: &Settings,
+    settings: &BenchSettings,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Report, Error> {
@@ -121,7 +121,7 @@ pub(crate) fn run(
 
 /// Everything that is asked for, as far as the run is not stopped.
 fn measure(
-    settings: &Settings,
+    settings: &BenchSettings,
     bench: &mut Bench<'_>,
     report: &mut Report,
 ) -> Result<(), Error> {
@@ -141,7 +141,7 @@ fn measure(
         if work.is_memory() {
             report.memory.extend(bench.memory_row(work, held)?);
         } else {
-            let row = bench.row(work, (&held.directory, &held.network))?;
+            let row = bench.row(work, held)?;
             row.iter().for_each(|row| bench.note(&tables::line(row)));
             report.rows.extend(row);
         }
@@ -162,7 +162,11 @@ fn measure(
 }
 
 /// The rows about the price of in-context learning, as far as the run is not stopped.
-fn price(settings: &Settings, bench: &mut Bench<'_>, report: &mut Report) -> Result<(), Error> {
+fn price(
+    settings: &BenchSettings,
+    bench: &mut Bench<'_>,
+    report: &mut Report,
+) -> Result<(), Error> {
     if settings.prices.is_empty() {
         return Ok(());
     }
@@ -201,7 +205,7 @@ pub(crate) fn smollm2_file(cache: &Path) -> PathBuf {
 }
 
 /// How many parts a run tells of.
-fn parts(settings: &Settings) -> usize {
+fn parts(settings: &BenchSettings) -> usize {
     let curves = Growing::ALL.into_iter().map(|axis| {
         let threads = if axis == Growing::Tasks { 2 } else { 1 };
         threads * axis.sizes(settings.quick).len()

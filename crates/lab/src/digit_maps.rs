@@ -120,9 +120,10 @@ impl Prior {
         let mut predicted = [0.0; DIGITS];
         for &shift in &self.shifts {
             for &noise in &self.noises {
-                let seen: f64 = pairs.iter().map(|&pair| chance(shift, noise, pair)).product();
+                let seen: f64 =
+                    pairs.iter().map(|&(x, y)| chance(shift, noise, x, y)).product();
                 for (y, probability) in predicted.iter_mut().enumerate() {
-                    *probability += seen * chance(shift, noise, (x, y));
+                    *probability += seen * chance(shift, noise, x, y);
                 }
             }
         }
@@ -157,7 +158,7 @@ impl Prior {
     #[must_use]
     pub fn posterior(&self, pairs: &[(usize, usize)]) -> [f64; DIGITS] {
         let seen = |shift, noise| -> f64 {
-            pairs.iter().map(|&pair| chance(shift, noise, pair)).product()
+            pairs.iter().map(|&(x, y)| chance(shift, noise, x, y)).product()
         };
         let mut posterior = [0.0; DIGITS];
         for &shift in &self.shifts {
@@ -226,7 +227,7 @@ pub fn value(digit: usize) -> f64 {
 }
 
 /// The probability with which a task with this shift and noise shows `y` for `x`.
-fn chance(shift: usize, noise: f64, (x, y): (usize, usize)) -> f64 {
+fn chance(shift: usize, noise: f64, x: usize, y: usize) -> f64 {
     let kept = if (x + shift) % DIGITS == y { 1.0 - noise } else { 0.0 };
     kept + noise / DIGITS as f64
 }

@@ -45,7 +45,7 @@ pub use pilot::{DEFAULT_SCALE, PILOT_TASKS, Pilot, SCALES, Trial};
 pub use plan::{Request, Traces};
 pub use policies::{FurtherOutcome, PolicyOutcome};
 pub use record::{
-    Both, Choice, Failure, Further, Horizons, Line, Method, Path, Record, SeenBlock, Trace,
+    Both, Choice, Failure, Further, Horizons, Line, Method, Record, SeenBlock, TaskPath, Trace,
 };
 pub use report::Findings;
 pub use settings::{

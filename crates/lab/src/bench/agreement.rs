@@ -26,17 +26,26 @@ pub(crate) struct Agreement {
     pub(crate) horizon: Option<u32>,
 }
 
+/// What both sides worked on, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compared<'a> {
+    pub(super) work: Work,
+    pub(super) variant: Variant,
+    pub(super) case: &'a Case,
+    pub(super) action: Action,
+}
+
 /// Compares what the engine found with a worker's numbers.
 ///
 /// # Errors
 ///
 /// [`Error::Disagree`] if a quantity differs by more than single precision explains.
 pub(super) fn compare(
-    (work, variant): (Work, Variant),
-    (case, action): (&Case, Action),
+    compared: Compared<'_>,
     own: &Found,
     other: &Numbers,
 ) -> Result<Agreement, Error> {
+    let Compared { work, variant, case, action } = compared;
     let check = |quantity: &'static str, found: f64| {
         if found <= ALLOWED {
             return Ok(found);
@@ -144,8 +153,9 @@ mod tests {
         let mut predictions = seen.predictions.clone();
         predictions.push(seen.query_prediction);
         let same = Numbers { predictions, kernels, adapted: vec![found.adapted.unwrap()] };
+        let (variant, action) = (Variant::Expert, shape.action);
         let judge = |numbers: &Numbers| {
-            compare((work, Variant::Expert), (&case, shape.action), &found, numbers)
+            compare(Compared { work, variant, case: &case, action }, &found, numbers)
         };
         let agreement = judge(&same).unwrap();
         assert_eq!(agreement.kernels.map(f64::to_bits), Some(0.0_f64.to_bits()));

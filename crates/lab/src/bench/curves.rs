@@ -166,11 +166,12 @@ impl Curve {
         let across = self.title();
         let mebi = |&(size, bytes): &(f64, f64)| (size, bytes / f64::from(1 << 20));
         let memory: Vec<(f64, f64)> = self.memory().iter().map(mebi).collect();
-        let time = ("Time", across.as_str(), "seconds");
-        let memory_words = ("Peak memory above the weights", across.as_str(), "MiB");
+        let across = across.as_str();
+        let time = Captions { title: "Time", across, up: "seconds" };
+        let bytes = Captions { title: "Peak memory above the weights", across, up: "MiB" };
         let drawn = [
             (String::new(), draw(&self.times(), time)),
-            ("-memory".to_owned(), draw(&memory, memory_words)),
+            ("-memory".to_owned(), draw(&memory, bytes)),
         ];
         let named = |(suffix, svg): (String, Option<String>)| {
             Some((format!("{}{suffix}.svg", self.file), svg?))
@@ -185,9 +186,17 @@ impl Curve {
     }
 }
 
+/// What stands over a drawing, below it and beside it.
+#[derive(Clone, Copy, Debug)]
+struct Captions<'a> {
+    title: &'a str,
+    across: &'a str,
+    up: &'a str,
+}
+
 /// The points and the power of their sizes beside them, both axes in equal ratios; nothing of
 /// fewer than two points.
-fn draw(points: &[(f64, f64)], (title, across, up): (&str, &str, &str)) -> Option<String> {
+fn draw(points: &[(f64, f64)], captions: Captions<'_>) -> Option<String> {
     let (over, (slope, height)) = (over_zero(points), line(points)?);
     let point = |&(size, value): &(f64, f64)| Point::new(size, value);
     let fitted = |&(size, _): &(f64, f64)| Point::new(size, (height + slope * size.ln()).exp());
@@ -202,9 +211,9 @@ fn draw(points: &[(f64, f64)], (title, across, up): (&str, &str, &str)) -> Optio
         style: Style::Line,
     };
     let plot = Plot {
-        title: title.to_owned(),
-        x: Axis::new(across).log(),
-        y: Axis::new(up).log(),
+        title: captions.title.to_owned(),
+        x: Axis::new(captions.across).log(),
+        y: Axis::new(captions.up).log(),
         series: vec![measured, line],
     };
     Some(plot.svg())

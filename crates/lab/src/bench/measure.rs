@@ -1,14 +1,14 @@
 //! The run itself: both sides in turn, never two pools of threads at the same time.
 
-use super::agreement::{Agreement, compare};
+use super::agreement::{Agreement, Compared, compare};
 use super::cases::{Case, LAYERS};
 use super::count::{Formulas, Operations};
 use super::models::{self, Shelf};
-use super::own::Job;
+use super::own::{Job, Timing};
 use super::report::{Row, Spread, VariantRow};
 use super::torch::{Pools, Request, write_scripts};
 use super::works::{Action, ModelKind, Variant, Work};
-use super::{Event, Settings};
+use super::{BenchSettings, Event};
 use crate::error::Error;
 use fewstep::adapter::make_directory;
 use fewstep_engine::Network;
@@ -51,7 +51,7 @@ impl Drop for Scratch {
 
 /// A run that is under way.
 pub(super) struct Bench<'a> {
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a BenchSettings,
     stop: &'a AtomicBool,
     tell: &'a mut dyn FnMut(Event<'_>),
     pub(super) shelf: Shelf,
@@ -124,7 +124,7 @@ impl Ready<'_> {
 
 impl<'a> Bench<'a> {
     pub(super) fn new(
-        settings: &'a Settings,
+        settings: &'a BenchSettings,
         stop: &'a AtomicBool,
         tell: &'a mut dyn FnMut(Event<'_>),
         total: usize,
@@ -206,11 +206,8 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes a work ready and measures it.
-    pub(super) fn row(
-        &mut self,
-        work: Work,
-        (model, network): (&Path, &Network),
-    ) -> Result<Option<Row>, Error> {
+    pub(super) fn row(&mut self, work: Work, held: &Held) -> Result<Option<Row>, Error> {
+        let (model, network) = (&held.directory, &held.network);
         let shape = work.shape(self.settings.quick);
         self.begin(&format!("{work}: making it ready"));
         let case = Case::new(&shape, self.layers(), network)?;
@@ -241,9 +238,11 @@ impl<'a> Bench<'a> {
             let found = ready.job.run()?;
             for &(variant, target) in ready.work.targets() {
                 let answer = pools.together.ask(&ready.request(variant, 1, true))?;
-                let (names, what) = ((ready.work, variant), (ready.case, ready.action));
-                agreements.push(compare(names, what, &found, &answer.numbers)?);
-                let side = Side::new(Runner::Together(variant), (answer.seconds, 0.0), quick);
+                let Ready { work, case, action, .. } = *ready;
+                let compared = Compared { work, variant, case, action };
+                agreements.push(compare(compared, &found, &answer.numbers)?);
+                let first = whole(answer.seconds);
+                let side = Side::new(Runner::Together(variant), first, quick);
                 // Several processes do at most as much more as there are threads.
                 let least = side.first / own / threads as f64;
                 if !side.once || target.is_none_or(|target| least < target) {
@@ -268,9 +267,9 @@ impl<'a> Bench<'a> {
         for round in 1..=self.settings.rounds {
             self.begin(&format!("{}: round {round}", ready.work));
             for side in sides.iter_mut().filter(|side| !side.once) {
-                let (seconds, steps) = self.run(side.runner, ready, side.repeats)?;
-                side.seconds.push(seconds);
-                side.steps.push(steps);
+                let timing = self.run(side.runner, ready, side.repeats)?;
+                side.seconds.push(timing.task);
+                side.steps.push(timing.steps);
                 if self.stopped() {
                     return Ok(None);
                 }
@@ -285,37 +284,39 @@ impl<'a> Bench<'a> {
         runner: Runner,
         ready: &Ready<'_>,
         repeats: usize,
-    ) -> Result<(f64, f64), Error> {
+    ) -> Result<Timing, Error> {
         let pools = self.pools.as_mut().map(|(_, pools)| pools);
-        let (seconds, pooled) = match (runner, pools) {
+        let (timing, pooled) = match (runner, pools) {
             (Runner::Together(variant), Some(pools)) => {
                 let request = ready.request(variant, repeats, false);
-                ((pools.together.ask(&request)?.seconds, 0.0), true)
+                (whole(pools.together.ask(&request)?.seconds), true)
             }
             (Runner::Apart(variant), Some(pools)) => {
                 let request = ready.request(variant, repeats, false);
-                ((pools.ask_apart(&request)?, 0.0), true)
+                (whole(pools.ask_apart(&request)?), true)
             }
-            (Runner::Own { threads }, _) => {
-                let timing = ready.job.time(threads, repeats)?;
-                ((timing.task, timing.steps), false)
-            }
+            (Runner::Own { threads }, _) => (ready.job.time(threads, repeats)?, false),
             _ => unreachable!("sides of PyTorch are run where there is one"),
         };
         pause(self.settings.quick || !pooled);
-        Ok(seconds)
+        Ok(timing)
     }
 }
 
 impl Side {
     /// After a first run, which counts only if it took long.
-    fn new(runner: Runner, (seconds, steps): (f64, f64), quick: bool) -> Self {
-        let (first, once) = (seconds, seconds > LONG);
-        let repeats = if quick { 1 } else { repeats(seconds) };
+    fn new(runner: Runner, timing: Timing, quick: bool) -> Self {
+        let (first, once) = (timing.task, timing.task > LONG);
+        let repeats = if quick { 1 } else { repeats(first) };
         let (seconds, steps) =
-            if once { (vec![seconds], vec![steps]) } else { (Vec::new(), Vec::new()) };
+            if once { (vec![first], vec![timing.steps]) } else { (Vec::new(), Vec::new()) };
         Self { runner, repeats, first, once, seconds, steps }
     }
+}
+
+/// What PyTorch took, whose steps are not timed by themselves.
+fn whole(seconds: f64) -> Timing {
+    Timing { task: seconds, steps: 0.0 }
 }
 
 /// How many runs of so many seconds make one that can be timed.

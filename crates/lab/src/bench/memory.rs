@@ -10,7 +10,7 @@ use super::torch::{Request, Worker};
 use super::works::{Action, Work};
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Memory is much the same each time.
@@ -39,6 +39,14 @@ pub(crate) struct Taken {
     pub(crate) peak: Option<Peak>,
     /// Its time.
     pub(crate) timing: Timing,
+}
+
+/// What a worker reads: a model, the short task that it works on first, and the one that counts.
+#[derive(Clone, Copy, Debug)]
+struct WorkerFiles<'a> {
+    model: &'a Path,
+    first: &'a Path,
+    case: &'a Path,
 }
 
 /// Works on a task in this process, which does nothing else.
@@ -92,7 +100,7 @@ impl Bench<'_> {
             own.push(peak);
             let variants = work.targets().iter().filter(|_| self.settings.torch.is_some());
             for (peaks, (variant, _)) in others.iter_mut().zip(variants) {
-                let files = (&held.directory, &first, &file);
+                let files = WorkerFiles { model: &held.directory, first: &first, case: &file };
                 peaks.extend(self.worker_peak(variant.name(), files)?);
             }
             if self.stopped() {
@@ -144,21 +152,21 @@ impl Bench<'_> {
     fn worker_peak(
         &self,
         variant: &'static str,
-        (model, first, file): (&PathBuf, &PathBuf, &PathBuf),
+        files: WorkerFiles<'_>,
     ) -> Result<Option<Peak>, Error> {
         let Some(python) = &self.settings.torch else { return Ok(None) };
         let mut worker = Worker::start(python, self.scripts(), 1)?;
-        let request = |case: &PathBuf| Request::Work {
-            model: model.clone(),
-            case: case.clone(),
+        let request = |case: &Path| Request::Work {
+            model: files.model.to_path_buf(),
+            case: case.to_path_buf(),
             variant,
             work: "steps",
             repeats: 1,
             numbers: false,
             count: false,
         };
-        worker.ask(&request(first))?;
-        let answer = worker.ask(&request(file))?;
+        worker.ask(&request(files.first))?;
+        let answer = worker.ask(&request(files.case))?;
         Ok(answer.before.zip(answer.peak).map(|(before, peak)| Peak { before, peak }))
     }
 }

@@ -161,13 +161,13 @@ impl fmt::Display for Price {
 
 /// What may be asked for by name: a row, or all rows about the price of in-context learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RowName {
     Work(Work),
     Price(Price),
     Prices,
 }
 
-impl FromStr for Asked {
+impl FromStr for RowName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -186,11 +186,11 @@ mod tests {
     #[test]
     fn rows_are_asked_for_by_name_alone_or_together() {
         for price in Price::ALL {
-            assert_eq!(price.to_string().parse(), Ok(Asked::Price(price)));
+            assert_eq!(price.to_string().parse(), Ok(RowName::Price(price)));
         }
-        assert_eq!("icl".parse(), Ok(Asked::Prices));
-        assert_eq!("many".parse(), Ok(Asked::Work(Work::Many)));
-        let refused = "icl-9".parse::<Asked>();
+        assert_eq!("icl".parse(), Ok(RowName::Prices));
+        assert_eq!("many".parse(), Ok(RowName::Work(Work::Many)));
+        let refused = "icl-9".parse::<RowName>();
         assert_eq!(refused, Err(Error::UnknownWork { found: "icl-9".to_owned() }));
     }
 

@@ -37,7 +37,7 @@ pub(super) enum Request {
 
 /// What came of it.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct WorkerAnswer {
     /// Of one repeat.
     pub(super) seconds: f64,
     /// Resident memory before and at its peak, in bytes, where that is known.
@@ -118,7 +118,7 @@ impl Worker {
     }
 
     /// Asks for something and waits for it.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, Error> {
+    pub(super) fn ask(&mut self, request: &Request) -> Result<WorkerAnswer, Error> {
         self.send(request)?;
         self.receive()
     }
@@ -129,7 +129,7 @@ impl Worker {
         sent.map_err(|error| self.failed(error.kind().to_string()))
     }
 
-    fn receive(&mut self) -> Result<Answer, Error> {
+    fn receive(&mut self) -> Result<WorkerAnswer, Error> {
         self.receive_as()
     }
 

@@ -1,7 +1,7 @@
 //! Flags and their texts.
 
 use super::reproduce::arguments as reproduce;
-use crate::bench::{Asked, Side};
+use crate::bench::{RowName, Side};
 use crate::pretraining::Recipe;
 use clap::{Args, Parser, Subcommand};
 use fewstep::cli::{VERSION, positive};
@@ -126,7 +126,7 @@ pub(super) struct Bench {
     pub(super) torch: Option<PathBuf>,
     /// A work to measure, by its name below; may be given more than once [default: all]
     #[arg(long, value_name = "NAME")]
-    pub(super) work: Vec<Asked>,
+    pub(super) work: Vec<RowName>,
     /// Where npm has installed node-llama-cpp; without it llama.cpp is not measured [default:
     /// fewstep/bench-llama in the user's cache]
     #[arg(long, value_name = "DIR")]

@@ -2,7 +2,7 @@
 
 use super::arguments::Bench;
 use super::{LAB, say};
-use crate::bench::{self, Asked, Curve, Event, Machine, Price, Report, Settings, Work};
+use crate::bench::{self, BenchSettings, Curve, Event, Machine, Price, Report, RowName, Work};
 use crate::error::{Error, refused};
 use fewstep::adapter::make_directory;
 use fewstep::cli::{Bar, End};
@@ -29,7 +29,7 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
         say(&serde_json::to_string(&peak).expect("numbers become JSON"));
         return Ok(End::Done);
     }
-    let settings = Settings {
+    let settings = BenchSettings {
         torch: arguments.torch.clone(),
         works: works(&arguments.work),
         prices: prices(&arguments.work),
@@ -65,15 +65,15 @@ pub(super) fn bench(arguments: &Bench, version: &'static str) -> Result<End, Err
 }
 
 /// The rows that are asked for, each once, as they stand in the table.
-fn works(asked: &[Asked]) -> Vec<Work> {
-    let wanted = |&work: &Work| asked.is_empty() || asked.contains(&Asked::Work(work));
+fn works(asked: &[RowName]) -> Vec<Work> {
+    let wanted = |&work: &Work| asked.is_empty() || asked.contains(&RowName::Work(work));
     Work::ALL.into_iter().filter(wanted).collect()
 }
 
 /// The same for the rows about the price of in-context learning.
-fn prices(asked: &[Asked]) -> Vec<Price> {
-    let all = asked.is_empty() || asked.contains(&Asked::Prices);
-    let wanted = |&price: &Price| all || asked.contains(&Asked::Price(price));
+fn prices(asked: &[RowName]) -> Vec<Price> {
+    let all = asked.is_empty() || asked.contains(&RowName::Prices);
+    let wanted = |&price: &Price| all || asked.contains(&RowName::Price(price));
     Price::ALL.into_iter().filter(wanted).collect()
 }
 

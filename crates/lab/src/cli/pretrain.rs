@@ -58,7 +58,7 @@ pub(super) fn pretrain(arguments: &Pretrain) -> Result<End, Error> {
         standings.push(standing);
     }
     let bar = Bar::of_steps(tasks, 0);
-    let adaptation = Adaptation::measure(model, (tasks, ADAPTATION_SEED), threads, |done| {
+    let adaptation = Adaptation::measure(model, tasks, ADAPTATION_SEED, threads, |done| {
         bar.show_task(done)
     })?;
     bar.finish();

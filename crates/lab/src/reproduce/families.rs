@@ -5,7 +5,7 @@
 //! the number of examples, and in whether a model can have seen such a map before.
 
 use super::digit_shift::{Drawn, EXAMPLES, others};
-use super::settings::{Stream, rng};
+use super::settings::TaskKey;
 use super::sst2::Sentences;
 use crate::digit_maps::{ARROWS, DIGITS, value};
 use crate::error::Error;
@@ -163,12 +163,12 @@ impl Family {
     /// are the same whatever their number.
     pub(crate) fn draw(
         self,
-        (seed, stream, number): (u64, Stream, usize),
+        key: TaskKey,
         queries: usize,
         separator: &str,
         sentences: Option<&Sentences>,
     ) -> Result<Drawn, Error> {
-        let mut rng = rng(seed, stream, number);
+        let mut rng = key.rng();
         let mut drawn = if self.is_digits() {
             self.digits(queries, &mut rng)
         } else if self == Self::NumberWords {
@@ -176,7 +176,7 @@ impl Family {
         } else {
             self.sentiment(queries, sentences.ok_or(Error::NoData)?, &mut rng)?
         };
-        drawn.task.id = format!("{self}-{seed}-{number}");
+        drawn.task.id = format!("{self}-{}-{}", key.seed, key.number);
         separator.clone_into(&mut drawn.task.separator);
         Ok(drawn)
     }
@@ -319,7 +319,10 @@ fn number_words(queries: usize, rng: &mut Rng) -> Drawn {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::Stream;
     use super::*;
+
+    const TRIAL: TaskKey = TaskKey { seed: 0, stream: Stream::Trial, number: 0 };
 
     fn drawn(family: Family, count: usize) -> Vec<Drawn> {
         asking(family, 1, count)
@@ -329,7 +332,7 @@ mod tests {
         let table = (0..40).map(|index| format!("sentence {index}\t{}\n", index % 2));
         let table = "sentence\tlabel\n".to_owned() + &table.collect::<String>();
         let sentences = Sentences::parse("table".as_ref(), table.as_bytes()).unwrap();
-        let place = |number| (5, Stream::Development, number);
+        let place = |number| TaskKey { seed: 5, stream: Stream::Development, number };
         let draw = |number| family.draw(place(number), queries, "\n", Some(&sentences));
         (0..count).map(|number| draw(number).unwrap()).collect()
     }
@@ -361,7 +364,7 @@ mod tests {
             }
             assert_ne!(tasks[0].task.examples, tasks[1].task.examples);
             if family.needs_sentences() {
-                let refused = family.draw((0, Stream::Trial, 0), 1, "\n", None);
+                let refused = family.draw(TRIAL, 1, "\n", None);
                 assert_eq!(refused, Err(Error::NoData));
             }
         }
@@ -431,9 +434,7 @@ mod tests {
         let table: String = (0..13).map(|index| format!("sentence {index}\t0\n")).collect();
         let table = "sentence\tlabel\n".to_owned() + &table;
         let sentences = Sentences::parse("table".as_ref(), table.as_bytes()).unwrap();
-        let draw = |queries| {
-            Family::Sentiment.draw((0, Stream::Trial, 0), queries, "\n", Some(&sentences))
-        };
+        let draw = |queries| Family::Sentiment.draw(TRIAL, queries, "\n", Some(&sentences));
         assert_eq!(draw(3).unwrap().further.len(), 2);
         let refused = Error::BadTableSize {
             file: "table".into(),

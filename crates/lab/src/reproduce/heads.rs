@@ -104,20 +104,18 @@ impl<'a> Chosen<'a> {
     pub(crate) fn improvement(
         &self,
         objective: Objective,
-        (baseline, method): (Method, Method),
+        pair: MethodPair,
         budget: usize,
     ) -> Option<Paired> {
+        let MethodPair { baseline, method } = pair;
         let of = |method| self.errors(objective, method, budget);
         let seed = (method as u64 * 8 + baseline as u64) * 64 + budget as u64;
         Some(Paired::improvement(&of(baseline)?, &of(method)?, seed))
     }
 
     /// The paired improvement averaged over all budgets, task by task.
-    pub(crate) fn overall(
-        &self,
-        objective: Objective,
-        (baseline, method): (Method, Method),
-    ) -> Option<Paired> {
+    pub(crate) fn overall(&self, objective: Objective, pair: MethodPair) -> Option<Paired> {
+        let MethodPair { baseline, method } = pair;
         let budgets = self.budgets();
         let mut total = vec![0.0; self.len()];
         for &budget in &budgets {
@@ -128,6 +126,20 @@ impl<'a> Chosen<'a> {
             }
         }
         Some(Paired::of(&total, method as u64 * 8 + baseline as u64))
+    }
+}
+
+/// A method, and what it is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MethodPair {
+    pub(crate) baseline: Method,
+    pub(crate) method: Method,
+}
+
+impl Method {
+    /// This method against a baseline.
+    pub(crate) const fn over(self, baseline: Self) -> MethodPair {
+        MethodPair { baseline, method: self }
     }
 }
 
@@ -191,14 +203,17 @@ fn over_random(sample: &Chosen<'_>, objective: Objective, how: &str) -> Table {
         cells.collect()
     };
     let row = |budget: usize| {
-        let found = |method| sample.improvement(objective, (Method::Random, method), budget);
+        let found =
+            |method: Method| sample.improvement(objective, method.over(Method::Random), budget);
         let mut row = vec![budget.to_string()];
         row.extend(cells(&found));
         row
     };
     let mut rows: Vec<Vec<String>> = sample.budgets().into_iter().map(row).collect();
     let mut mean = vec!["mean over budgets".to_owned()];
-    mean.extend(cells(&|method| sample.overall(objective, (Method::Random, method))));
+    mean.extend(cells(&|method: Method| {
+        sample.overall(objective, method.over(Method::Random))
+    }));
     rows.push(mean);
     let caption =
         format!("Improvement of the {} over Random [95 %] ({how})", objective.title());
@@ -229,14 +244,14 @@ fn errors(sample: &Chosen<'_>) -> Table {
 /// Paired differences between the rules themselves.
 fn between_methods(sample: &Chosen<'_>) -> Table {
     let pairs = [
-        (Method::TraceTop, Method::QueryAware),
-        (Method::QueryScore, Method::QueryAware),
-        (Method::TraceTop, Method::QueryScore),
-        (Method::TraceBottom, Method::TraceTop),
-        (Method::All, Method::QueryAware),
+        Method::QueryAware.over(Method::TraceTop),
+        Method::QueryAware.over(Method::QueryScore),
+        Method::QueryScore.over(Method::TraceTop),
+        Method::TraceTop.over(Method::TraceBottom),
+        Method::QueryAware.over(Method::All),
     ];
     let mut header = vec!["budget".to_owned()];
-    for (baseline, method) in pairs {
+    for MethodPair { baseline, method } in pairs {
         header.push(format!("{} over {}", method.title(), baseline.title()));
     }
     let cell = |found: Option<Paired>| found.map_or("–".to_owned(), |found| interval(&found));
@@ -265,7 +280,7 @@ fn figure(
     let mut words = vec![];
     for method in COMPARED {
         let point = |budget: usize| {
-            let paired = sample.improvement(objective, (Method::Random, method), budget)?;
+            let paired = sample.improvement(objective, method.over(Method::Random), budget)?;
             let Mean { mean, error } = paired.difference;
             Some(Point { x: budget as f64, y: mean, error: Some(error) })
         };
@@ -308,8 +323,7 @@ fn figure(
 /// A claim of the paper: one method improves something over another, up to some budget.
 struct Stated {
     objective: Objective,
-    /// The baseline, and the method.
-    pair: (Method, Method),
+    pair: MethodPair,
     largest: usize,
     statement: &'static str,
     paper: &'static str,
@@ -319,21 +333,21 @@ struct Stated {
 const DIGITS: [Stated; 3] = [
     Stated {
         objective: Objective::Query,
-        pair: (Method::Random, Method::QueryAware),
+        pair: Method::QueryAware.over(Method::Random),
         largest: usize::MAX,
         statement: "Query-Aware improves the query error over Random at all budgets (Fig. b)",
         paper: "consistently; shown as a figure",
     },
     Stated {
         objective: Objective::Query,
-        pair: (Method::TraceTop, Method::QueryAware),
+        pair: Method::QueryAware.over(Method::TraceTop),
         largest: usize::MAX,
         statement: "Query-Aware improves the query error over Trace-TopK at all budgets (Fig. b)",
         paper: "consistently; shown as a figure",
     },
     Stated {
         objective: Objective::Fit,
-        pair: (Method::Random, Method::TraceTop),
+        pair: Method::TraceTop.over(Method::Random),
         largest: usize::MAX,
         statement: "Trace-TopK improves the prompt fit over Random at all budgets (Fig. c)",
         paper: "tends to; shown as a figure",
@@ -344,21 +358,21 @@ const DIGITS: [Stated; 3] = [
 const SENTENCES: [Stated; 3] = [
     Stated {
         objective: Objective::Query,
-        pair: (Method::Random, Method::QueryAware),
+        pair: Method::QueryAware.over(Method::Random),
         largest: usize::MAX,
         statement: "Query-Aware improves over Random at all budgets (App. J)",
         paper: "+0.0010 to +0.0059",
     },
     Stated {
         objective: Objective::Query,
-        pair: (Method::TraceTop, Method::QueryAware),
+        pair: Method::QueryAware.over(Method::TraceTop),
         largest: 8,
         statement: "Query-Aware is stronger than Trace-TopK up to budget 8 (App. J)",
         paper: "+0.0005 to +0.0014",
     },
     Stated {
         objective: Objective::Query,
-        pair: (Method::TraceBottom, Method::Random),
+        pair: Method::Random.over(Method::TraceBottom),
         largest: usize::MAX,
         statement: "Trace-BottomK hurts at all budgets (App. J)",
         paper: "0.0001 to 0.0047 worse than Random",
@@ -372,7 +386,7 @@ fn claims(experiment: Experiment, sample: &Chosen<'_>) -> Vec<Claim> {
     if experiment != Experiment::Sst2 {
         let statement = "Query-Aware improves the query error over Random on average over \
                          budgets (Fig. b)";
-        let overall = sample.overall(Objective::Query, (Method::Random, Method::QueryAware));
+        let overall = sample.overall(Objective::Query, Method::QueryAware.over(Method::Random));
         claims.extend(overall.map(|found| claim(statement, "shown as a figure", &found)));
     }
     claims
@@ -443,7 +457,8 @@ mod tests {
         assert!(section.claims.iter().all(|claim| claim.verdict == Verdict::Held));
         let sample = Chosen::new(&records, Dynamics::Steps);
         assert_eq!(sample.budgets(), [1, 2]);
-        let found = sample.improvement(Objective::Query, (Method::Random, Method::TraceTop), 2);
+        let found =
+            sample.improvement(Objective::Query, Method::TraceTop.over(Method::Random), 2);
         assert!(found.unwrap().high < 0.0);
         let reversed: Vec<Record> = (0..30).map(|task| record(task, fit, query)).collect();
         let section = super::section(Experiment::Heads, &reversed);

@@ -1,9 +1,11 @@
 //! One task: observed once, stepped once as far as anybody looks, and decided on by every rule.
 //!
-//! In: a task. Out: a [`Path`] or [`Choice`]s. Predictions alone; errors are taken later.
+//! In: a task. Out: a [`TaskPath`] or [`Choice`]s. Predictions alone; errors are taken later.
 
 use super::policies::{PolicyOutcome, compared, follow};
-use super::record::{Both, Choice, Further, Horizons, Method, Path, SeenBlock, Trace, single};
+use super::record::{
+    Both, Choice, Further, Horizons, Method, SeenBlock, TaskPath, Trace, single,
+};
 use super::settings::{BUDGETS, Choices, FIXED_HORIZON, Kernel};
 use crate::error::Error;
 use fewstep_core::{
@@ -95,7 +97,7 @@ impl Bench {
     /// assert!(path.horizons.evidence <= 2);
     /// # Ok::<(), fewstep_lab::Error>(())
     /// ```
-    pub fn path(&self, task: &Task) -> Result<Path, Error> {
+    pub fn path(&self, task: &Task) -> Result<TaskPath, Error> {
         let (prepared, seen) = self.observe(task)?;
         let by = |rule| Ok::<_, Error>(decide(&seen.geometry, &self.policy(rule))?);
         let farthest = by(HorizonName::Fixed(self.choices.longest))?;
@@ -112,7 +114,7 @@ impl Bench {
         let walk = self.walk(&seen, &farthest, |steps| {
             Ok(prepared.clone().descend(&self.blocks, steps)?)
         })?;
-        Ok(Path {
+        Ok(TaskPath {
             steps: walk.steps,
             linear: walk.linear,
             fit: walk.fit,
@@ -226,14 +228,14 @@ impl Bench {
             blocks: seen.geometry.blocks().iter().map(SeenBlock::of).collect(),
             steps: walk.steps,
             examples: walk.examples.iter().map(|all| single(all)).collect(),
-            policies: self.follow((task, &again.tokens))?,
+            policies: self.follow(task, &again.tokens)?,
             further: again.further(paths, points),
         })
     }
 
     /// Where the policies lead that are compared.
-    fn follow(&self, asked: (&Task, &[Vec<u32>])) -> Result<Vec<PolicyOutcome>, Error> {
-        follow(&self.model, asked, &compared(), !self.choices.linear_only)
+    fn follow(&self, task: &Task, further: &[Vec<u32>]) -> Result<Vec<PolicyOutcome>, Error> {
+        follow(&self.model, task, further, &compared(), !self.choices.linear_only)
     }
 
     /// What is seen of further queries on the examples of a task.
@@ -451,7 +453,7 @@ fn mean_horizon(decision: &Decision) -> f64 {
 mod tests {
     use super::super::digit_shift::draw;
     use super::super::families::Family;
-    use super::super::settings::Stream;
+    use super::super::settings::{Stream, TaskKey};
     use super::*;
 
     fn bench(choices: &Choices) -> Bench {
@@ -528,8 +530,8 @@ mod tests {
                 found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(found.len() == expected.len() && gap <= 1e-3 * scale, "{what}: {gap}");
         };
-        let place = (0, Stream::Development, 3);
-        let drawn = Family::ShiftClean.draw(place, 3, "\n", None).unwrap();
+        let key = TaskKey { seed: 0, stream: Stream::Development, number: 3 };
+        let drawn = Family::ShiftClean.draw(key, 3, "\n", None).unwrap();
         for linear_only in [false, true] {
             let bench = bench(&Choices { longest: 4, linear_only, ..Choices::default() });
             let trace = |task: &Task, further: &[Query]| bench.trace(task, further).unwrap();

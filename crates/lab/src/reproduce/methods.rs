@@ -3,7 +3,7 @@
 //! In: [`Record`]s with paths. Out: for every method its error and its number of steps on every
 //! task. What looks at the answers says so in its name.
 
-use super::record::{Both, Path, Record};
+use super::record::{Both, Record, TaskPath};
 use super::settings::FIXED_HORIZON;
 use fewstep::Dynamics;
 
@@ -17,7 +17,7 @@ impl Both {
     }
 }
 
-impl Path {
+impl TaskPath {
     fn by(&self, dynamics: Dynamics) -> &[f64] {
         match dynamics {
             Dynamics::Steps => &self.steps,
@@ -90,7 +90,7 @@ impl HorizonMethod {
 /// Tasks of one family, all with a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample<'a> {
-    records: Vec<(&'a Record, &'a Path)>,
+    records: Vec<(&'a Record, &'a TaskPath)>,
     dynamics: Dynamics,
 }
 
@@ -137,10 +137,10 @@ impl<'a> Sample<'a> {
 
     /// Squared errors after a number of steps, task by task.
     pub(crate) fn errors_at(&self, horizon: usize) -> Vec<f64> {
-        self.records.iter().map(|task| self.error_at(task, horizon)).collect()
+        self.records.iter().map(|(record, path)| self.error_at(record, path, horizon)).collect()
     }
 
-    fn error_at(&self, (record, path): &(&Record, &Path), horizon: usize) -> f64 {
+    fn error_at(&self, record: &Record, path: &TaskPath, horizon: usize) -> f64 {
         let path = path.by(self.dynamics);
         let prediction = path[horizon.min(path.len() - 1)];
         (prediction - record.target).powi(2)
@@ -155,9 +155,9 @@ impl<'a> Sample<'a> {
 
     /// The smallest error over all numbers of steps, and the number, task by task.
     fn oracle(&self) -> Vec<(usize, f64)> {
-        let best = |task: &(&Record, &Path)| {
-            let errors =
-                (0..=self.longest()).map(|horizon| (horizon, self.error_at(task, horizon)));
+        let best = |(record, path): &(&Record, &TaskPath)| {
+            let errors = (0..=self.longest())
+                .map(|horizon| (horizon, self.error_at(record, path, horizon)));
             errors.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there is the horizon 0")
         };
         self.records.iter().map(best).collect()
@@ -176,7 +176,7 @@ impl<'a> Sample<'a> {
     /// Predictions of a method, task by task; `None` if it is not known for them.
     pub(crate) fn predictions(&self, method: HorizonMethod) -> Option<Vec<f64>> {
         let steps = self.steps(method);
-        let predict = |(index, (record, path)): (usize, &(&Record, &Path))| {
+        let predict = |(index, (record, path)): (usize, &(&Record, &TaskPath))| {
             let at = |horizon: usize| {
                 let path = path.by(self.dynamics);
                 path[horizon.min(path.len() - 1)]
@@ -194,7 +194,7 @@ impl<'a> Sample<'a> {
     /// Numbers of steps, task by task; `None` for methods that take none or an average.
     fn steps(&self, method: HorizonMethod) -> Option<Vec<usize>> {
         let all = |number: usize| Some(vec![number; self.len()]);
-        let of = |number: &dyn Fn(&Path) -> u32| {
+        let of = |number: &dyn Fn(&TaskPath) -> u32| {
             Some(self.records.iter().map(|(_, path)| number(path) as usize).collect())
         };
         match method {
@@ -216,7 +216,7 @@ impl<'a> Sample<'a> {
     /// take no steps.
     pub(crate) fn horizons(&self, method: HorizonMethod) -> Option<Vec<f64>> {
         if method == HorizonMethod::Gibbs {
-            let mean = |(_, path): &(&Record, &Path)| path.horizons.gibbs_mean;
+            let mean = |(_, path): &(&Record, &TaskPath)| path.horizons.gibbs_mean;
             return Some(self.records.iter().map(mean).collect());
         }
         let steps = self.steps(method)?;
@@ -225,8 +225,8 @@ impl<'a> Sample<'a> {
 
     /// Squared errors after as many steps as evidence with the fitted noise asks for.
     pub(crate) fn fitted_evidence_errors(&self) -> Vec<f64> {
-        let error = |task: &(&Record, &Path)| {
-            self.error_at(task, task.1.horizons.evidence_fitted as usize)
+        let error = |(record, path): &(&Record, &TaskPath)| {
+            self.error_at(record, path, path.horizons.evidence_fitted as usize)
         };
         self.records.iter().map(error).collect()
     }
@@ -238,7 +238,7 @@ impl<'a> Sample<'a> {
 
     /// The variances that the exact predictor leaves, where it is known.
     pub(crate) fn posterior_variances(&self) -> Vec<f64> {
-        let variance = |(record, _): &(&Record, &Path)| Some(record.bayes?.variance);
+        let variance = |(record, _): &(&Record, &TaskPath)| Some(record.bayes?.variance);
         self.records.iter().filter_map(variance).collect()
     }
 }
@@ -267,7 +267,7 @@ pub(crate) mod tests {
             shift: Some(task % 10),
             target: 0.0,
             bayes: Some(Bayes { mean: 0.1, variance: 0.01 }),
-            path: Some(Path {
+            path: Some(TaskPath {
                 steps: line(slope),
                 linear: line(2.0 * slope),
                 fit: line(0.0),

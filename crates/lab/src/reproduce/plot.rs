@@ -11,7 +11,7 @@ mod shapes;
 
 use super::html::escape;
 use scale::Scale;
-use shapes::Area;
+use shapes::{Area, Stretch};
 use std::fmt::Write as _;
 
 pub use rows::{Reach, Row, Rows};
@@ -293,7 +293,8 @@ impl Plot {
                 (x, y) = (10.0, y + LINE);
             }
             for series in &members {
-                shapes::push_sample(svg, series.style, group, (x, x + sample, y));
+                let stretch = Stretch { from: x, to: x + sample, y };
+                shapes::push_sample(svg, series.style, group, stretch);
             }
             let (at, name) = (x + sample + 6.0, escape(name));
             let _ = write!(svg, "<text x=\"{at:.1}\" y=\"{:.1}\">{name}</text>", y + 4.5);

@@ -129,7 +129,8 @@ fn alike(one: &Policy, other: &Policy) -> bool {
 /// Further queries are prompts in tokens, as [`Prepared::further`] takes them.
 pub(crate) fn follow(
     model: &Model,
-    (task, further): (&Task, &[Vec<u32>]),
+    task: &Task,
+    further: &[Vec<u32>],
     policies: &[Policy],
     real: bool,
 ) -> Result<Vec<PolicyOutcome>, Error> {
@@ -268,7 +269,7 @@ mod tests {
         let model = fewstep::builtin().unwrap();
         let task = draw(0, 20, "\n").task;
         let policies = compared();
-        let follow = |real| follow(&model, (&task, &[]), &policies, real).unwrap();
+        let follow = |real| follow(&model, &task, &[], &policies, real).unwrap();
         let outcomes = follow(true);
         assert_eq!(policies.len(), outcomes.len());
         // By the linearised model alone there is nothing to carry out in the model.

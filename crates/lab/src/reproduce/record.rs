@@ -83,7 +83,7 @@ pub struct Record {
     pub bayes: Option<Bayes>,
     /// Steps with all candidate blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<Path>,
+    pub path: Option<TaskPath>,
     /// Steps with chosen blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<Choice>,
@@ -277,7 +277,7 @@ pub struct Both {
 /// See [`Bench::path`](super::measure::Bench::path).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Path {
+pub struct TaskPath {
     /// After steps in the model; empty if none were taken.
     pub steps: Vec<f64>,
     /// By the linearised model.

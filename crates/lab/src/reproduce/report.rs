@@ -185,9 +185,10 @@ impl Findings {
     /// The same for choices of blocks.
     fn heads_by_seed(&self, experiment: Experiment) -> Option<Table> {
         use super::record::Method::{QueryAware, QueryScore, Random, TraceTop};
-        let pairs = [(Random, QueryAware), (Random, QueryScore), (TraceTop, QueryAware)];
+        let pairs =
+            [QueryAware.over(Random), QueryScore.over(Random), QueryAware.over(TraceTop)];
         let mut header = texts(["seed"]);
-        for (baseline, method) in pairs {
+        for heads::MethodPair { baseline, method } in pairs {
             header.push(format!("{} over {}", method.title(), baseline.title()));
         }
         let row = |(seed, records): (u64, Vec<Record>)| {

@@ -5,7 +5,7 @@ use super::families::Family;
 use super::measure::Bench;
 use super::pilot::{DEFAULT_SCALE, Pilot};
 use super::record::{Failure, Line, Record};
-use super::settings::{Experiment, Part, Role, Shard, Stream, rng};
+use super::settings::{Experiment, Part, Role, Shard, Stream, TaskKey, rng};
 use super::sst2::Sentences;
 use super::store::Store;
 use crate::error::Error;
@@ -225,10 +225,10 @@ impl Worker {
             Role::Test => Stream::Trial,
             _ => Stream::Development,
         };
-        let place = (self.part.seed, stream, task);
+        let key = TaskKey { seed: self.part.seed, stream, number: task };
         let separator = &self.part.choices.separator;
         let queries = self.part.choices.queries;
-        let drawn = family.draw(place, queries, separator, self.sentences.as_deref())?;
+        let drawn = family.draw(key, queries, separator, self.sentences.as_deref())?;
         let trace = Some(self.bench.trace(&drawn.task, &drawn.further)?);
         let Drawn { target, regime, shift, bayes, .. } = drawn;
         Ok(Record { task, regime, shift, target, bayes, path: None, heads: vec![], trace })

@@ -343,6 +343,20 @@ pub(crate) enum Stream {
     Trial = 6,
 }
 
+/// Which task of which stream is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskKey {
+    pub(crate) seed: u64,
+    pub(crate) stream: Stream,
+    pub(crate) number: usize,
+}
+
+impl TaskKey {
+    pub(crate) fn rng(self) -> Rng {
+        rng(self.seed, self.stream, self.number)
+    }
+}
+
 /// The randomness of one task: the same whichever tasks are drawn beside it.
 pub(crate) fn rng(seed: u64, stream: Stream, task: usize) -> Rng {
     // The finaliser of SplitMix64 after every part.

@@ -113,12 +113,12 @@ fn heads_effects(records: &[Record]) -> Vec<Effect> {
     let of = |objective, pair| sample.overall(objective, pair);
     use Method::{QueryAware, QueryScore, Random, TraceBottom, TraceTop};
     vec![
-        ("Query-Aware over Random", of(Objective::Query, (Random, QueryAware))),
-        ("query score over Random", of(Objective::Query, (Random, QueryScore))),
-        ("Trace-TopK over Random", of(Objective::Query, (Random, TraceTop))),
-        ("Trace-BottomK over Random", of(Objective::Query, (Random, TraceBottom))),
-        ("Query-Aware over Trace-TopK", of(Objective::Query, (TraceTop, QueryAware))),
-        ("Trace-TopK over Random, prompt fit", of(Objective::Fit, (Random, TraceTop))),
+        ("Query-Aware over Random", of(Objective::Query, QueryAware.over(Random))),
+        ("query score over Random", of(Objective::Query, QueryScore.over(Random))),
+        ("Trace-TopK over Random", of(Objective::Query, TraceTop.over(Random))),
+        ("Trace-BottomK over Random", of(Objective::Query, TraceBottom.over(Random))),
+        ("Query-Aware over Trace-TopK", of(Objective::Query, QueryAware.over(TraceTop))),
+        ("Trace-TopK over Random, prompt fit", of(Objective::Fit, TraceTop.over(Random))),
     ]
 }
 

@@ -21,7 +21,8 @@ impl Cached {
     /// Further queries of a task.
     pub(super) fn queries(
         network: &Network,
-        (task, blocks): (&TokenTask, &[BlockId]),
+        task: &TokenTask,
+        blocks: &[BlockId],
         prompts: Vec<Vec<u32>>,
     ) -> Result<Self, Error> {
         Ok(Self { prepared: Prepared::local(network, task, blocks)?, prompts })
@@ -30,14 +31,15 @@ impl Cached {
     /// The rows of a task whose prompts show few of its examples.
     pub(super) fn rows(
         network: &Network,
-        (task, blocks): (&TokenTask, &[BlockId]),
+        task: &TokenTask,
+        blocks: &[BlockId],
     ) -> Result<Self, Error> {
         let prompts = behind_shots(task, SHOTS);
         // Only the keys and values of its query count.
         let (first, query) = (prompts[..1].to_vec(), prompts[prompts.len() - 1].clone());
         let targets = task.targets()[..1].to_vec();
         let few = TokenTask::new(first, query, task.labels().clone(), targets)?;
-        Self::queries(network, (&few, blocks), prompts)
+        Self::queries(network, &few, blocks, prompts)
     }
 
     /// The base prediction of the last prompt; all of them are run forward and nothing else.

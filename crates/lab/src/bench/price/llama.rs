@@ -13,11 +13,22 @@ const NODE: &str = "node";
 /// Runs before it is said whether flash attention is faster.
 const TRIALS: usize = 3;
 
-/// What the script is asked to do.
+/// How many runs the script is runs for, on how many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct TimedRuns {
     pub(super) threads: usize,
     pub(super) repeats: usize,
+}
+
+/// A prompt in tokens with the labels that are read behind it, the model's file, where the packages
+/// are, and a directory to write to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LlamaPrompt<'a> {
+    pub(super) packages: &'a Path,
+    pub(super) scratch: &'a Path,
+    pub(super) model: &'a Path,
+    pub(super) tokens: &'a [u32],
+    pub(super) labels: &'a [u32],
 }
 
 /// A prompt that is ready to be evaluated.
@@ -37,7 +48,7 @@ pub(super) struct Llama {
 
 /// What the script prints.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct Evaluated {
     version: String,
     threads: usize,
     #[serde(rename = "flashAttention")]
@@ -60,11 +71,8 @@ pub(super) fn missing(packages: &Path) -> Option<String> {
 impl Llama {
     /// A prompt of a model, evaluated with flash attention or without, whichever is faster on one
     /// thread.
-    pub(super) fn new(
-        (packages, scratch): (&Path, &Path),
-        model: &Path,
-        (tokens, labels): (&[u32], &[u32]),
-    ) -> Result<Self, Error> {
+    pub(super) fn new(of: &LlamaPrompt<'_>) -> Result<Self, Error> {
+        let LlamaPrompt { packages, scratch, model, tokens, labels } = *of;
         let (script, prompt) = (scratch.join("evaluate.mjs"), scratch.join("prompt.json"));
         std::fs::write(&script, SCRIPT).map_err(refused(&script, "write"))?;
         let json = serde_json::to_string(tokens).expect("numbers become JSON");
@@ -74,11 +82,11 @@ impl Llama {
         let (flash_attention, version, logits) = (false, String::new(), Vec::new());
         let mut llama =
             Self { packages, script, model, prompt, labels, flash_attention, version, logits };
-        let asked = Asked { threads: 1, repeats: TRIALS };
-        let plain = llama.evaluate(asked)?;
+        let runs = TimedRuns { threads: 1, repeats: TRIALS };
+        let plain = llama.evaluate(runs)?;
         llama.flash_attention = true;
-        let flash = llama.evaluate(asked)?;
-        let best = |answer: &Answer| answer.seconds.iter().copied().fold(f64::MAX, f64::min);
+        let flash = llama.evaluate(runs)?;
+        let best = |answer: &Evaluated| answer.seconds.iter().copied().fold(f64::MAX, f64::min);
         let faster = if best(&flash) < best(&plain) { flash } else { plain };
         llama.flash_attention = faster.flash_attention;
         let with = if faster.flash_attention { "with" } else { "without" };
@@ -88,27 +96,27 @@ impl Llama {
     }
 
     /// Seconds of one evaluation: the median of the repeats.
-    pub(super) fn seconds(&self, asked: Asked) -> Result<f64, Error> {
-        let mut seconds = self.evaluate(asked)?.seconds;
+    pub(super) fn seconds(&self, runs: TimedRuns) -> Result<f64, Error> {
+        let mut seconds = self.evaluate(runs)?.seconds;
         seconds.sort_unstable_by(f64::total_cmp);
         Ok(seconds[seconds.len() / 2])
     }
 
-    fn evaluate(&self, asked: Asked) -> Result<Answer, Error> {
+    fn evaluate(&self, runs: TimedRuns) -> Result<Evaluated, Error> {
         let mut command = Command::new(NODE);
         command.arg(&self.script).arg("--packages").arg(&self.packages);
         command.arg("--model").arg(&self.model).arg("--tokens").arg(&self.prompt);
-        command.args(["--labels", &self.labels, "--threads", &asked.threads.to_string()]);
-        command.args(["--repeats", &asked.repeats.to_string(), "--flash-attention"]);
+        command.args(["--labels", &self.labels, "--threads", &runs.threads.to_string()]);
+        command.args(["--repeats", &runs.repeats.to_string(), "--flash-attention"]);
         command.arg(if self.flash_attention { "on" } else { "off" });
         let failed = |problem: String| Error::Worker { program: NODE.into(), problem };
         let output = command.output().map_err(|error| failed(error.kind().to_string()))?;
         if !output.status.success() {
             return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
         }
-        let answer: Answer = serde_json::from_slice(&output.stdout)
+        let answer: Evaluated = serde_json::from_slice(&output.stdout)
             .map_err(|error| failed(format!("its answer cannot be read: {error}")))?;
-        let asked = (asked.threads, asked.repeats);
+        let asked = (runs.threads, runs.repeats);
         match (answer.threads, answer.seconds.len()) {
             found if found == asked && asked.1 > 0 => Ok(answer),
             found => Err(failed(format!("threads, runs: {found:?} instead of {asked:?}"))),

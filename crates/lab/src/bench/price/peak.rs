@@ -28,7 +28,7 @@ pub(crate) struct Weighed {
 /// Those of reading the model and of the work.
 pub(crate) fn child(side: Side, file: &Path, quick: bool) -> Result<Option<Weighed>, Error> {
     let Some(models) = Models::open(file, quick)? else { return Ok(None) };
-    let ready = Ready::new(&models, Price::Memory, (quick, 1))?;
+    let ready = Ready::new(&models, Price::Memory, quick, 1)?;
     ready.warm(side, &ready.short())?;
     // What a short task leaves for the next one belongs to the work.
     release_buffers();

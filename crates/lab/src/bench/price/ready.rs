@@ -2,7 +2,7 @@
 
 use super::Price;
 use super::cached::Cached;
-use super::llama::{Asked, Llama};
+use super::llama::{Llama, TimedRuns};
 use super::sides::{Answering, Side};
 use super::torch::Torch;
 use super::words::tasks;
@@ -68,7 +68,8 @@ impl<'m> Ready<'m> {
     pub(super) fn new(
         models: &'m Models,
         price: Price,
-        (quick, threads): (bool, usize),
+        quick: bool,
+        threads: usize,
     ) -> Result<Self, Error> {
         let (task, others) = tasks(&price.sizes(quick));
         let reader = models.dequantised.clone().with_policy(&price.reading().policy());
@@ -92,8 +93,8 @@ impl<'m> Ready<'m> {
         let network = models.dequantised.network();
         let blocks = choose_blocks(&Answering::Local.policy().blocks, network.config())?;
         ready.cached = match price {
-            Price::Further => Some(Cached::queries(network, (&ready.read, &blocks), further)?),
-            Price::Rows => Some(Cached::rows(network, (&ready.read, &blocks))?),
+            Price::Further => Some(Cached::queries(network, &ready.read, &blocks, further)?),
+            Price::Rows => Some(Cached::rows(network, &ready.read, &blocks)?),
             _ => None,
         };
         for side in price.ratios().into_iter().flat_map(|ratio| [ratio.of, ratio.to]) {
@@ -132,25 +133,25 @@ impl<'m> Ready<'m> {
     }
 
     /// Runs a side so many times.
-    pub(super) fn time(&mut self, side: Side, asked: Asked) -> Result<Timed, Error> {
+    pub(super) fn time(&mut self, side: Side, runs: TimedRuns) -> Result<Timed, Error> {
         match side {
             Side::Llama => {
                 let llama = self.llama.as_ref().expect("it was made ready");
                 let prediction = mean(&llama.logits, self.read.labels().values());
-                return Ok(Timed { seconds: llama.seconds(asked)?, prediction });
+                return Ok(Timed { seconds: llama.seconds(runs)?, prediction });
             }
             Side::Torch => {
-                return self.torch.as_mut().expect("it was made ready").time(asked);
+                return self.torch.as_mut().expect("it was made ready").time(runs);
             }
             _ => {}
         }
-        let pool = &self.pools[usize::from(asked.threads > 1)];
+        let pool = &self.pools[usize::from(runs.threads > 1)];
         pool.install(|| {
             let (started, mut prediction) = (now(), f64::NAN);
-            for _ in 0..asked.repeats {
+            for _ in 0..runs.repeats {
                 prediction = black_box(self.predict(side)?);
             }
-            let seconds = started.elapsed().as_secs_f64() / asked.repeats as f64;
+            let seconds = started.elapsed().as_secs_f64() / runs.repeats as f64;
             Ok(Timed { seconds, prediction })
         })
     }
@@ -219,7 +220,7 @@ mod tests {
     fn sides_agree_on_what_the_model_predicts() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
         for price in Price::ALL {
-            let ready = Ready::new(&models, price, (true, 2)).unwrap();
+            let ready = Ready::new(&models, price, true, 2).unwrap();
             for ratio in price.ratios() {
                 if matches!(ratio.of, Side::Llama | Side::Torch) {
                     continue;
@@ -228,7 +229,7 @@ mod tests {
                 assert!((found[0] - found[1]).abs() < 1e-4 * found[0], "{price}: {found:?}");
             }
         }
-        let units = |price, side| Ready::new(&models, price, (true, 1)).unwrap().units(side);
+        let units = |price, side| Ready::new(&models, price, true, 1).unwrap().units(side);
         assert_eq!(units(Price::Further, Side::Further(Asking::Alone)), 3);
         assert_eq!(units(Price::Rows, Side::Behind(Asking::Together)), 12);
         assert_eq!(units(Price::Rows, Side::Answer(Answering::LocalShots)), 1);
@@ -238,7 +239,7 @@ mod tests {
     #[test]
     fn rows_are_read_behind_the_shots_of_their_policy() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
-        let ready = Ready::new(&models, Price::Rows, (true, 1)).unwrap();
+        let ready = Ready::new(&models, Price::Rows, true, 1).unwrap();
         let text = |prompt: &[u32]| -> String {
             prompt.iter().map(|&byte| u8::try_from(byte).unwrap() as char).collect()
         };
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn a_prompt_shows_every_example_and_ends_where_it_asks() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
-        let ready = Ready::new(&models, Price::Ten, (true, 1)).unwrap();
+        let ready = Ready::new(&models, Price::Ten, true, 1).unwrap();
         let text: String =
             ready.prompt.iter().map(|&byte| u8::try_from(byte).unwrap() as char).collect();
         assert_eq!(text.matches(":").count(), 5, "{text}");
@@ -266,8 +267,8 @@ mod tests {
     #[test]
     fn a_prompt_is_cut_where_its_row_says() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
-        let whole = Ready::new(&models, Price::Ten, (true, 1)).unwrap().prompt.len();
-        let prompt = Ready::new(&models, Price::Llama, (true, 1)).unwrap().prompt;
+        let whole = Ready::new(&models, Price::Ten, true, 1).unwrap().prompt.len();
+        let prompt = Ready::new(&models, Price::Llama, true, 1).unwrap().prompt;
         assert_eq!((prompt.len(), whole > 20), (20, true));
         assert_eq!(Models::open(Path::new("none"), false).unwrap().map(|_| ()), None);
     }

@@ -1,7 +1,7 @@
 //! Measuring the rows about the price of in-context learning: all sides in turn in every round.
 
 use super::Price;
-use super::llama::{Asked, Llama, missing};
+use super::llama::{Llama, LlamaPrompt, TimedRuns, missing};
 use super::ready::{Models, Ready};
 use super::sides::{Ratio, Side, Threads};
 use crate::bench::measure::{Bench, pause, repeats};
@@ -48,7 +48,7 @@ impl Bench<'_> {
     ) -> Result<Priced, Error> {
         let (quick, threads) = (self.settings.quick, self.settings.threads);
         self.begin(&format!("{price}: making it ready"));
-        let mut ready = Ready::new(models, price, (quick, threads))?;
+        let mut ready = Ready::new(models, price, quick, threads)?;
         if let Some(reason) = self.ready_others(price, &mut ready)? {
             return Ok(Priced::Skipped(reason));
         }
@@ -57,11 +57,11 @@ impl Bench<'_> {
         ratios.retain(|ratio| threads > 1 || ratio.threads == Threads::One);
         let mut runs = runs(&ratios, threads);
         let done = match price.is_memory() {
-            true => self.weigh((price, &ratios), &mut runs)?,
-            false => self.alternate_sides((price, &ratios), &mut ready, &mut runs)?,
+            true => self.weigh(price, &ratios, &mut runs)?,
+            false => self.alternate_sides(price, &ratios, &mut ready, &mut runs)?,
         };
         match done {
-            Some(()) => Ok(Priced::Row(row(price, (&ready, &runs, &ratios), quick))),
+            Some(()) => Ok(Priced::Row(row(price, &ready, &runs, &ratios, quick))),
             None if self.stopped() => Ok(Priced::Stopped),
             None => {
                 Ok(Priced::Skipped("how much memory is taken is not known here".to_owned()))
@@ -96,22 +96,27 @@ impl Bench<'_> {
     }
 
     fn llama(&self, ready: &Ready<'_>) -> Result<Llama, Error> {
-        let tokens = (&ready.prompt[..], ready.read.labels().tokens());
-        let file = self.shelf.smollm2_file();
-        Llama::new((&self.settings.llama, self.scripts()), &file, tokens)
+        Llama::new(&LlamaPrompt {
+            packages: &self.settings.llama,
+            scratch: self.scripts(),
+            model: &self.shelf.smollm2_file(),
+            tokens: &ready.prompt,
+            labels: ready.read.labels().tokens(),
+        })
     }
 
     /// Seconds of all sides, one after the other in every round; the first run is not counted,
     /// unless it takes so long that it is the only one.
     fn alternate_sides(
         &mut self,
-        (price, ratios): (Price, &[Ratio]),
+        price: Price,
+        ratios: &[Ratio],
         ready: &mut Ready<'_>,
         runs: &mut [Runs],
     ) -> Result<Option<()>, Error> {
         let (quick, rounds) = (self.settings.quick, self.settings.rounds);
         let mut run = |run: &mut Runs, repeats: usize| {
-            let timed = ready.time(run.side, Asked { threads: run.threads, repeats })?;
+            let timed = ready.time(run.side, TimedRuns { threads: run.threads, repeats })?;
             pause(quick || run.side != Side::Torch);
             Ok::<_, Error>(timed)
         };
@@ -149,7 +154,8 @@ impl Bench<'_> {
     /// Bytes of all sides, each in a process of its own.
     fn weigh(
         &mut self,
-        (price, ratios): (Price, &[Ratio]),
+        price: Price,
+        ratios: &[Ratio],
         runs: &mut [Runs],
     ) -> Result<Option<()>, Error> {
         for round in 1..=self.settings.rounds {
@@ -228,7 +234,9 @@ fn over_rounds(of: &[f64], to: &[f64]) -> Vec<f64> {
 
 fn row(
     price: Price,
-    (ready, runs, ratios): (&Ready<'_>, &[Runs], &[Ratio]),
+    ready: &Ready<'_>,
+    runs: &[Runs],
+    ratios: &[Ratio],
     quick: bool,
 ) -> PriceRow {
     let spread = |taken: &[f64]| Spread::of(taken).expect("every side was run");
@@ -318,7 +326,7 @@ mod tests {
     #[test]
     fn ratios_are_medians_over_rounds_and_judged_by_them() {
         let models = Models::open("none".as_ref(), true).unwrap().unwrap();
-        let ready = Ready::new(&models, Price::Ten, (true, 1)).unwrap();
+        let ready = Ready::new(&models, Price::Ten, true, 1).unwrap();
         let ratios = Price::Ten.ratios();
         let mut runs = runs(&ratios, 1);
         // Medians by themselves would say 5.
@@ -327,7 +335,7 @@ mod tests {
         runs[2].taken = vec![2.0, 40.0, 9.0];
         // It ran once.
         runs[3].taken = vec![45.0];
-        let judged = |quick| row(Price::Ten, (&ready, &runs, &ratios), quick);
+        let judged = |quick| row(Price::Ten, &ready, &runs, &ratios, quick);
         let found = judged(false);
         assert!((found.ratios[0].ratio.median - 4.6).abs() < 1e-12);
         assert_eq!((found.ratios[0].target, found.ratios[0].reached), (Some(4.5), Some(false)));

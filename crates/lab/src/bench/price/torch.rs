@@ -4,7 +4,7 @@
 //! fastest variant, once its predictions and kernels are those of the engine.
 
 use super::Price;
-use super::llama::Asked;
+use super::llama::TimedRuns;
 use super::ready::{Ready, Timed};
 use super::sides::Answering;
 use crate::bench::agreement::distance;
@@ -62,7 +62,7 @@ pub(super) struct Torch {
 }
 
 impl Torch {
-    fn request(&self, variant: Variant, (repeats, numbers): (usize, bool)) -> Request {
+    fn request(&self, variant: Variant, repeats: usize, numbers: bool) -> Request {
         Request::Work {
             model: self.model.clone(),
             case: self.case.clone(),
@@ -75,11 +75,10 @@ impl Torch {
     }
 
     /// Seconds of one run by the fastest variant.
-    pub(super) fn time(&mut self, asked: Asked) -> Result<Timed, Error> {
-        let process =
-            self.processes.iter().position(|process| process.threads == asked.threads);
+    pub(super) fn time(&mut self, runs: TimedRuns) -> Result<Timed, Error> {
+        let process = self.processes.iter().position(|process| process.threads == runs.threads);
         let process = process.expect("there is one for each number of threads");
-        let request = self.request(self.processes[process].fastest, (asked.repeats, false));
+        let request = self.request(self.processes[process].fastest, runs.repeats, false);
         let seconds = self.processes[process].worker.ask(&request)?.seconds;
         Ok(Timed { seconds, prediction: self.prediction })
     }
@@ -97,7 +96,7 @@ impl Torch {
         let mut best = f64::INFINITY;
         for variant in VARIANTS {
             for trial in 0..TRIALS {
-                let answer = process.worker.ask(&self.request(variant, (1, trial == 0)))?;
+                let answer = process.worker.ask(&self.request(variant, 1, trial == 0))?;
                 if trial == 0 {
                     let apart = own.compare(variant.name, &answer.numbers)?;
                     self.apart = self.apart.worst(apart);
@@ -221,7 +220,7 @@ mod tests {
     #[test]
     fn variants_that_find_something_else_are_named() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
-        let ready = Ready::new(&models, Price::Torch, (true, 1)).unwrap();
+        let ready = Ready::new(&models, Price::Torch, true, 1).unwrap();
         let (own, lowest) = Own::of(&ready).unwrap();
         let layers = ready.model().config().layers;
         assert_eq!((own.kernels.len(), lowest), (layers - layers / 2, layers / 2));
@@ -259,7 +258,7 @@ mod tests {
     #[test]
     fn cases_hold_the_prompts_of_a_task() {
         let models = Models::open(Path::new("none"), true).unwrap().unwrap();
-        let ready = Ready::new(&models, Price::Torch, (true, 1)).unwrap();
+        let ready = Ready::new(&models, Price::Torch, true, 1).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("case.json");
         Case::of(&ready.read, 3).write(&file).unwrap();

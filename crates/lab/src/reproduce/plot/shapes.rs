@@ -29,7 +29,7 @@ impl Area {
         Some((across, up))
     }
 
-    fn holds(&self, (x, y): Place) -> bool {
+    fn holds(&self, x: f64, y: f64) -> bool {
         let room = 0.01;
         (self.left - room..=self.right + room).contains(&x)
             && (self.top - room..=self.bottom + room).contains(&y)
@@ -149,7 +149,7 @@ impl Area {
 
     /// A mark with its error bar.
     fn push_point(&self, svg: &mut String, point: &Point, group: usize) {
-        let Some(place) = self.place(point.x, point.y).filter(|place| self.holds(*place))
+        let Some(place) = self.place(point.x, point.y).filter(|&(x, y)| self.holds(x, y))
         else {
             return;
         };
@@ -167,7 +167,7 @@ impl Area {
                  fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.3\"/>"
             );
         }
-        push_mark(svg, place, group);
+        push_mark(svg, place.0, place.1, group);
     }
 
     fn push_band(&self, svg: &mut String, points: &[Point]) {
@@ -215,7 +215,7 @@ fn dash(group: usize) -> String {
 
 /// A mark whose shape says the group: full and open ones in turn, so that two can be seen in one
 /// place.
-fn push_mark(svg: &mut String, (x, y): Place, group: usize) {
+fn push_mark(svg: &mut String, x: f64, y: f64, group: usize) {
     let (path, full) = match group % 6 {
         0 => {
             (format!("M{:.1} {y:.1}a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0Z", x - 3.2), true)
@@ -237,17 +237,21 @@ fn push_mark(svg: &mut String, (x, y): Place, group: usize) {
 pub(super) fn push_mark_of(svg: &mut String, group: usize, place: Place, with: &str) {
     let colour = group % COLOURS;
     let _ = write!(svg, "<g class=\"c{colour}\">{with}");
-    push_mark(svg, place, group);
+    push_mark(svg, place.0, place.1, group);
     svg.push_str("</g>");
 }
 
+/// A stretch of a line in the legend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) y: f64,
+}
+
 /// How a series looks in the legend, from one place to another on a line.
-pub(super) fn push_sample(
-    svg: &mut String,
-    style: Style,
-    group: usize,
-    (from, to, y): (f64, f64, f64),
-) {
+pub(super) fn push_sample(svg: &mut String, style: Style, group: usize, stretch: Stretch) {
+    let Stretch { from, to, y } = stretch;
     let colour = group % COLOURS;
     let _ = write!(svg, "<g class=\"c{colour}\">");
     match style {
@@ -259,7 +263,7 @@ pub(super) fn push_sample(
                  {dash}/>"
             );
         }
-        Style::Markers => push_mark(svg, ((from + to) / 2.0, y), group),
+        Style::Markers => push_mark(svg, (from + to) / 2.0, y, group),
         Style::Band => {
             let (top, width) = (y - 5.0, to - from);
             let _ = write!(

@@ -35,7 +35,7 @@ pub(super) fn examine(settings: &TheorySettings, found: &mut Findings) -> Result
         let map = Prior::paper().draw(10, &mut rng);
         let task = map.task(&format!("drift-{index}"), rng.below(DIGITS));
         let task = settings.model.read(&task)?;
-        paths.push(Path::of(
+        paths.push(Trajectory::of(
             &Adapted { model: &settings.model, task, blocks: &blocks },
             &mut rng,
         )?);
@@ -83,7 +83,7 @@ impl Adapted<'_> {
 }
 
 /// What real steps did on one task.
-struct Path {
+struct Trajectory {
     step: f64,
     /// `‖f_T − f_T^lin‖` after 1, 2, … steps.
     deviations: Vec<f64>,
@@ -95,7 +95,7 @@ struct Path {
     power: f64,
 }
 
-impl Path {
+impl Trajectory {
     fn of(adapted: &Adapted<'_>, rng: &mut Rng) -> Result<Self, Error> {
         let network = adapted.model.network();
         let seen = observe(network, &adapted.task, adapted.blocks, KernelForm::Cheapest)?;
@@ -190,9 +190,9 @@ fn operator_norm(a: &Matrix, b: &Matrix) -> Result<f64, Error> {
     Ok(Spectrum::of(&square)?.largest().sqrt())
 }
 
-fn bounds(paths: &[Path], found: &mut Findings) -> Result<(), Error> {
+fn bounds(paths: &[Trajectory], found: &mut Findings) -> Result<(), Error> {
     let (mut stated, mut proved, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let covered: Vec<&Path> = paths.iter().filter(|path| path.is_covered()).collect();
+    let covered: Vec<&Trajectory> = paths.iter().filter(|path| path.is_covered()).collect();
     for path in &covered {
         for (horizon, &deviation) in (1..).zip(&path.deviations) {
             stated.push((deviation, path.bound(horizon)?));
@@ -240,12 +240,12 @@ fn largest(pairs: &[(f64, f64)]) -> f64 {
 }
 
 /// Constants that are too small, or no task at all, decide nothing.
-fn judge(ratio: f64, covered: &[&Path]) -> Verdict {
+fn judge(ratio: f64, covered: &[&Trajectory]) -> Verdict {
     if ratio <= 1.0 && !covered.is_empty() { Verdict::Held } else { Verdict::Undecided }
 }
 
 /// Thm. F.5: the deviation is quadratic in the step size.
-fn powers(paths: &[Path], found: &mut Findings) {
+fn powers(paths: &[Trajectory], found: &mut Findings) {
     let mut powers: Vec<f64> = paths.iter().map(|path| path.power).collect();
     powers.sort_by(f64::total_cmp);
     let (least, middle, most) = (powers[0], powers[powers.len() / 2], powers[powers.len() - 1]);
@@ -263,9 +263,9 @@ fn powers(paths: &[Path], found: &mut Findings) {
     );
 }
 
-fn figure(paths: &[Path]) -> Figure {
+fn figure(paths: &[Trajectory]) -> Figure {
     let tasks = paths.len();
-    let paths: Vec<&Path> = paths.iter().filter(|path| path.is_covered()).collect();
+    let paths: Vec<&Trajectory> = paths.iter().filter(|path| path.is_covered()).collect();
     // In units of L B² ρ² E² both bounds are the same curve for every task.
     let scaled = |horizon: u32| -> Vec<f64> {
         let place = usize::try_from(horizon - 1).unwrap_or(usize::MAX);

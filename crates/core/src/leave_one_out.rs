@@ -386,7 +386,11 @@ impl LeaveOneOut {
         let shortest = best_horizon(&self.candidates, &flat)?;
         let improvement = risk[shortest.index] - risk[best.index];
         let (errors, counting) = self.counting(averaging)?;
-        let error = standard_error(errors, (shortest.index, best.index), counting.weights());
+        let error = standard_error(
+            errors.row(shortest.index),
+            errors.row(best.index),
+            counting.weights(),
+        );
         Ok(if improvement > gate * error { best } else { shortest })
     }
 
@@ -493,9 +497,9 @@ impl LeaveOneOut {
 
 /// Standard error of the weighted mean of the differences of squared errors between two rows; 0
 /// for a single example, which shows no difference.
-fn standard_error(errors: &Matrix, (from, to): (usize, usize), weights: &[f64]) -> f64 {
+fn standard_error(from: &[f64], to: &[f64], weights: &[f64]) -> f64 {
     let n = weights.len() as f64;
-    let pairs = errors.row(from).iter().zip(errors.row(to));
+    let pairs = from.iter().zip(to);
     let differences: Vec<f64> = pairs.map(|(a, b)| (a - b) * (a + b)).collect();
     let mean = dot(weights, &differences);
     let spread = differences.iter().zip(weights).map(|(d, w)| (w * (d - mean)).powi(2));

@@ -33,7 +33,8 @@ fn low_rank(model: Network<f64>, number: u64) -> Network<f64> {
 fn check_blocks(
     model: &Network<f64>,
     layout: &Layout,
-    (family, case): (u64, u64),
+    family: u64,
+    case: u64,
     chosen: &[BlockId],
 ) {
     let (_, _, task) = random_case_of(family, case);
@@ -75,7 +76,7 @@ fn gradients_of_every_kind_and_layer_match_differences() {
             let model = low_rank(Network::new(&config, parameters).unwrap(), case);
             for layout in [Layout::plain(task.sequences()), Layout::shared(task.sequences())] {
                 let layout = layout.unwrap();
-                check_blocks(&model, &layout, (family, case), &all_blocks(&config));
+                check_blocks(&model, &layout, family, case, &all_blocks(&config));
             }
         }
     }
@@ -91,7 +92,7 @@ fn gradients_match_differences_when_the_adjoint_stops_early() {
         for kind in kinds(&config).split(',') {
             for layers in ["0..1", "1..2", "last1", "last2", "all"] {
                 let chosen = blocks(&format!("{kind}@{layers}"), &config);
-                check_blocks(&model, &layout, (family, 7), &chosen);
+                check_blocks(&model, &layout, family, 7, &chosen);
             }
         }
     }

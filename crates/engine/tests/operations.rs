@@ -164,18 +164,27 @@ impl Tokens {
 
     /// The adjoint of every sequence by itself.
     fn adjoint_apart(&self) -> u64 {
-        self.adjoint((self.sequences, self.all), (self.all, self.squares))
+        self.adjoint(AdjointRows {
+            sequences: self.sequences,
+            all: self.all,
+            rows: self.all,
+            seen: self.squares,
+        })
     }
 
     /// The adjoint of the sum over the leave-one-out prompts: what the query has alone is skipped.
     fn adjoint_together(&self) -> u64 {
-        let asked = (self.sequences - 1, self.prompts_all);
-        self.adjoint(asked, (self.prompts, self.prompts_seen))
+        self.adjoint(AdjointRows {
+            sequences: self.sequences - 1,
+            all: self.prompts_all,
+            rows: self.prompts,
+            seen: self.prompts_seen,
+        })
     }
 
-    /// The adjoint down to the values of the lowest layer, from a number of sequences, whose last tokens
-    /// look at `all`, for `rows` tokens of which each stretch saw `seen`.
-    fn adjoint(&self, (sequences, all): (u64, u64), (rows, seen): (u64, u64)) -> u64 {
+    /// The adjoint down to the values of the lowest layer.
+    fn adjoint(&self, of: AdjointRows) -> u64 {
+        let AdjointRows { sequences, all, rows, seen } = of;
         let read_out = WIDTH * LABELS * sequences;
         let last = 2 * WIDTH * INNER * sequences
             + 4 * WIDTH * WIDTH * sequences
@@ -190,6 +199,15 @@ impl Tokens {
     fn gradients(&self) -> u64 {
         WIDTH * WIDTH * ((LAYERS - LOWEST - 1) * self.prompts + self.sequences - 1)
     }
+}
+
+/// What an adjoint runs through: a number of sequences, whose last tokens look at `all`, and `rows`
+/// tokens of which each stretch saw `seen`.
+struct AdjointRows {
+    sequences: u64,
+    all: u64,
+    rows: u64,
+    seen: u64,
 }
 
 /// Four attention matrices and two of the MLP.

@@ -134,13 +134,22 @@ fn tensors(training: &Pretraining) -> Vec<(String, Vec<f64>)> {
 /// The mean and the mean square of an entry's gradients.
 type Moments = (f64, f64);
 
+/// The learning rate and the decay of a step, and which step it is, from 1.
+#[derive(Clone, Copy)]
+struct StepOfRates {
+    rate: f64,
+    decay: f64,
+    count: i32,
+}
+
 /// AdamW as the textbook writes it, in double precision, with the decays of the default settings.
 fn textbook_step(
-    (weights, moments): (&mut [f64], &mut [Moments]),
+    weights: &mut [f64],
+    moments: &mut [Moments],
     gradient: impl Iterator<Item = f64>,
-    (rate, decay): (f64, f64),
-    count: i32,
+    at: StepOfRates,
 ) {
+    let StepOfRates { rate, decay, count } = at;
     for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradient) {
         *m = 0.9 * *m + 0.1 * g;
         *v = 0.95 * *v + 0.05 * g * g;
@@ -186,7 +195,7 @@ fn steps_are_those_of_the_textbook() {
             let gradient = gradients.tensor(name).unwrap().iter();
             let gradient = gradient.map(|&g| f64::from(g) * factor);
             let count = i32::try_from(step).unwrap() + 1;
-            textbook_step((weights, moments), gradient, (rate, decay), count);
+            textbook_step(weights, moments, gradient, StepOfRates { rate, decay, count });
         }
         let report = training.step(&batch).unwrap();
         assert_near(&[report.gradient_norm], &[norm], 1e-12, "norm of the gradient");

@@ -186,15 +186,17 @@ impl Grid {
             let _ = writeln!(text, "       {}", names.trim_end());
         }
         for (layer, cells) in &self.rows {
-            let line: String =
-                cells.iter().map(|&cell| self.sign(cell, largest, style)).collect();
+            let sign = |&(score, chosen): &(f64, bool)| {
+                self.sign(shade(score, largest), chosen, style)
+            };
+            let line: String = cells.iter().map(sign).collect();
             let _ = writeln!(text, "  {layer:>4} {}", line.trim_end());
         }
         text
     }
 
-    fn sign(&self, (score, chosen): (f64, bool), largest: f64, style: Style) -> String {
-        let sign = SHADES[shade(score, largest)];
+    fn sign(&self, shade: usize, chosen: bool, style: Style) -> String {
+        let sign = SHADES[shade];
         if chosen && self.is_divided() {
             style.warning(&format!("[{sign}]"))
         } else {

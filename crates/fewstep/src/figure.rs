@@ -189,18 +189,27 @@ fn draw_grid(grid: &Grid, largest: f64, id: &str, svg: &mut String) -> Drawn<()>
             }
         }
     }
-    draw_scale(&area, (left, top + layers * CELL + 22), largest, divided)?;
+    let corner = Corner { x: left, y: top + layers * CELL + 22 };
+    draw_scale(&area, corner, largest, divided)?;
     area.present()?;
     Ok(())
+}
+
+/// The upper left corner of a part of a drawing.
+#[derive(Clone, Copy, Debug)]
+struct Corner {
+    x: i32,
+    y: i32,
 }
 
 /// What the colours mean.
 fn draw_scale(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    (x, y): (i32, i32),
+    corner: Corner,
     largest: f64,
     divided: bool,
 ) -> Drawn<()> {
+    let Corner { x, y } = corner;
     for step in 0..20 {
         let corners = [(x + step * 6, y), (x + (step + 1) * 6, y + 14)];
         area.draw(&Rectangle::new(corners, cividis(f64::from(step) / 19.0).filled()))?;

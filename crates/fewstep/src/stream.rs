@@ -88,8 +88,8 @@ pub fn in_order<J, A>(
         thread::spawn(move || answer_jobs(&queued, &answered, &*work, &stop));
     }
     drop(answered);
-    let reader = (Arc::clone(&taken), Arc::clone(&stop));
-    thread::spawn(move || take_jobs(jobs, &rooms, &queue, &reader));
+    let (number, stopped) = (Arc::clone(&taken), Arc::clone(&stop));
+    thread::spawn(move || take_jobs(jobs, &rooms, &queue, &number, &stopped));
 
     let mut waiting = BTreeMap::new();
     let mut handed_on = 0;
@@ -121,7 +121,8 @@ fn take_jobs<J>(
     mut jobs: impl Iterator<Item = J>,
     rooms: &Receiver<()>,
     queue: &Sender<(u64, J)>,
-    (taken, stop): &(Arc<AtomicU64>, Arc<AtomicBool>),
+    taken: &AtomicU64,
+    stop: &AtomicBool,
 ) {
     while rooms.recv().is_ok() {
         let Some(job) = jobs.next() else { return };

@@ -8,7 +8,7 @@ use crate::recompute::prompt::{Prompt, number, numbers, rows};
 use crate::recompute::signal::Fit;
 
 /// A prompt once its blocks are chosen, with everything at every candidate horizon.
-struct Path<'p, 'r> {
+struct PathCheck<'p, 'r> {
     prompt: &'p Prompt<'r>,
     rule: &'p str,
     /// The kernel as it stands in the report, and without negative eigenvalues.
@@ -43,7 +43,7 @@ impl Prompt<'_> {
         self.close(size, step_scale / largest, size, "step size");
         let rule = how_far["rule"].as_str().unwrap();
         let most = self.horizons.iter().copied().chain(rule.parse().ok()).max().unwrap();
-        let path = Path {
+        let path = PathCheck {
             prompt: self,
             rule,
             eigenvalues: eigen(&kernel).into_iter().map(|(value, _)| value.max(0.0)).collect(),
@@ -79,7 +79,7 @@ impl Prompt<'_> {
     }
 }
 
-impl Path<'_, '_> {
+impl PathCheck<'_, '_> {
     fn n(&self) -> f64 {
         self.prompt.n() as f64
     }
@@ -332,8 +332,7 @@ impl Path<'_, '_> {
             }
             _ => return assert!(prediction.get("interval").is_none()),
         };
-        let seen = (&self.reported, &self.coupling[..]);
-        let ends = prompt.interval(seen, self.size, &weights);
+        let ends = prompt.interval(&self.reported, &self.coupling, self.size, &weights);
         let (least, most) =
             if prompt.report["id"] == "words" { (-1.0, 2.0) } else { (0.0, 1.0) };
         let ends = ends.map(|end| (number(&prediction["icl"]) + end).clamp(least, most));

@@ -158,7 +158,8 @@ impl<'r> Prompt<'r> {
     /// prediction without an update on.
     pub(crate) fn interval(
         &self,
-        (kernel, coupling): (&Rows, &[f64]),
+        kernel: &Rows,
+        coupling: &[f64],
         size: f64,
         weights: &[(u64, f64)],
     ) -> [f64; 2] {

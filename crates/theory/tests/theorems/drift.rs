@@ -169,7 +169,7 @@ impl Parabola {
         LocalConstants::new(bound, self.curvature, scale).unwrap()
     }
 
-    fn deviation(&self, (real, linear): (f64, f64)) -> f64 {
+    fn deviation(&self, real: f64, linear: f64) -> f64 {
         (self.shift(real) - self.slope * linear).abs()
     }
 
@@ -284,7 +284,8 @@ fn thm_f_5_sum_is_attained() {
             .map(|parabola| {
                 let path = parabola.descend(horizon);
                 let constants = parabola.constants(&path);
-                let gap = parabola.deviation(path[horizon as usize]);
+                let (real, linear) = path[horizon as usize];
+                let gap = parabola.deviation(real, linear);
                 let sum = constants.deviation_sum(parabola.step, horizon).unwrap();
                 let bound = constants.deviation_bound(parabola.step, horizon).unwrap();
                 (gap / sum, gap / bound * 1.5 * steps / (steps - 0.5))
@@ -321,7 +322,11 @@ fn thm_f_5_gap_is_quadratic() {
         let ratios: Vec<f64> = Parabola::family(64)
             .map(|parabola| {
                 let path = parabola.descend(64);
-                parabola.deviation(path[2 * half]) / parabola.deviation(path[half])
+                let deviation = |step: usize| {
+                    let (real, linear) = path[step];
+                    parabola.deviation(real, linear)
+                };
+                deviation(2 * half) / deviation(half)
             })
             .collect();
         assert_tends_to(expected, &ratios);

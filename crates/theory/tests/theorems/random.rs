@@ -45,12 +45,19 @@ fn simpson(ratio: f64, function: impl Fn(f64) -> f64) -> f64 {
     sum
 }
 
+/// How a number that is settled by many eigenvalues varies around its limit.
+#[derive(Clone, Copy)]
+struct Fluctuation {
+    mean: f64,
+    variance: f64,
+}
+
 /// Mean (beyond `n` times the limit) and variance of `Σ h(λ_i)` for entries with mean 0,
 /// variance 1 and fourth cumulant `kurtosis`, as `n` grows.
 ///
 /// With `h(1 + γ + 2√γ cos θ) = a_0/2 + Σ a_k cos kθ`:
 /// mean `(h(λ₋) + h(λ₊))/4 − a_0/4 + κ a_2/2`, variance `½ Σ k a_k² + κ a_1²/4`.
-fn linear_statistic(ratio: f64, kurtosis: f64, function: impl Fn(f64) -> f64) -> (f64, f64) {
+fn linear_statistic(ratio: f64, kurtosis: f64, function: impl Fn(f64) -> f64) -> Fluctuation {
     let nodes = 2048;
     let at = |angle: f64| function(1.0 + ratio + 2.0 * ratio.sqrt() * angle.cos());
     let values: Vec<f64> =
@@ -62,13 +69,14 @@ fn linear_statistic(ratio: f64, kurtosis: f64, function: impl Fn(f64) -> f64) ->
     };
     let mean = 0.25 * (at(0.0) + at(PI) - coefficient(0)) + 0.5 * kurtosis * coefficient(2);
     let gaussian: f64 = (1..80).map(|k| 0.5 * f64::from(k) * coefficient(k).powi(2)).sum();
-    (mean, gaussian + 0.25 * kurtosis * coefficient(1).powi(2))
+    Fluctuation { mean, variance: gaussian + 0.25 * kurtosis * coefficient(1).powi(2) }
 }
 
 /// Every draw within five standard deviations of its expectation, and their mean within four
 /// standard errors; all in units in which the limit is approached as `1/n`.
 #[track_caller]
-fn assert_settles(draws: &[f64], limit: f64, n: usize, (mean, variance): (f64, f64)) {
+fn assert_settles(draws: &[f64], limit: f64, n: usize, fluctuation: Fluctuation) {
+    let Fluctuation { mean, variance } = fluctuation;
     let deviation = variance.sqrt();
     let scaled: Vec<f64> = draws.iter().map(|draw| n as f64 * (draw - limit) - mean).collect();
     for gap in &scaled {

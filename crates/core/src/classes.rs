@@ -26,6 +26,6 @@ pub use decision::{
     ArmBlocks, ArmDecision, ArmPath, ClassDecision, ClassPrediction, ClassWhen, LeftOut,
     ZeroShotAlone,
 };
-pub use geometry::{Base, ClassBase, ClassGeometry};
+pub use geometry::{ClassBase, ClassGeometry};
 pub use kernel::{ClassBlock, ClassKernel};
 pub use query::{ClassCoupling, ClassQuery, QueryBase};

@@ -80,7 +80,7 @@ mod vectors;
 
 pub use answers::{Answers, Interval};
 pub use classes::{
-    ArmBlocks, ArmDecision, ArmPath, Base, ClassBase, ClassBlock, ClassCoupling, ClassDecision,
+    ArmBlocks, ArmDecision, ArmPath, ClassBase, ClassBlock, ClassCoupling, ClassDecision,
     ClassGeometry, ClassKernel, ClassPrediction, ClassQuery, ClassWhen, LeftOut, QueryBase,
     ZeroShotAlone, decide_classes,
 };
@@ -96,7 +96,7 @@ pub use filter::{BayesFilter, Filter, GradientDescent, Mixture, NoUpdate};
 pub use geometry::{Block, Factors, Geometry, QueryCoupling};
 pub use matrix::{IntoMatrix, Matrix};
 pub use policy::{
-    Adjoint, ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Dynamics, Folds,
+    Adjoint, Base, ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Dynamics, Folds,
     HorizonName, HorizonRule, Horizons, LONGEST_HORIZON, MOST_HORIZONS, MOST_ORDERS, Overrides,
     Policy, Residuals, ResidualsName, Selection, SelectionName, Shots,
 };

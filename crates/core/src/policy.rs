@@ -9,7 +9,7 @@ mod observation;
 mod overrides;
 mod rules;
 
-pub use classes::{ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Folds};
+pub use classes::{Base, ClassArm, ClassDepth, ClassLoss, ClassPolicy, ClassRule, Folds};
 pub use names::{Dynamics, HorizonName, SelectionName};
 pub use observation::{Adjoint, MOST_ORDERS, Residuals, ResidualsName, Shots};
 pub use overrides::{Horizons, Overrides};

@@ -17,7 +17,7 @@ use crate::network::Network;
 use crate::observe::{Observation, observe, observe_local};
 use crate::parameters::{Parameters, Precision};
 use crate::prepared::Prepared;
-use crate::prompt::{PromptSettings, Prompts};
+use crate::prompt::{PromptSettings, Prompts, WrittenQuery};
 use crate::steps::predict_updated;
 use crate::task::{Query, Task};
 use crate::token_task::TokenTask;
@@ -530,7 +530,9 @@ impl Model {
         read: &TokenTask,
         queries: &[Query],
     ) -> Result<Vec<Result<Vec<u32>, Error>>, Error> {
-        Prompts::further(task, &self.tokenizer, &self.prompts, read, queries)
+        let written =
+            WrittenQuery { shots: read.shots(), label_tokens: read.labels().tokens() };
+        Prompts::further(task, &self.tokenizer, &self.prompts, written, queries)
     }
 
     /// A task in tokens, if observing it stays within the memory limit.

@@ -7,7 +7,6 @@ use crate::arrangement::{Arrangement, spread};
 use crate::error::{Error, Place};
 use crate::order::Order;
 use crate::task::{Query, Task, TaskKind, Template};
-use crate::token_task::TokenTask;
 use crate::tokens::{Bos, Tokenizer};
 use fewstep_core::{Residuals, Shots};
 use std::collections::BTreeMap;
@@ -65,6 +64,15 @@ impl PromptSettings {
             shots: None,
         }
     }
+}
+
+/// How the prompt of a task's query was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenQuery<'a> {
+    /// The examples that it shows.
+    pub(crate) shots: &'a [usize],
+    /// The tokens of the labels behind it.
+    pub(crate) label_tokens: &'a [u32],
 }
 
 /// A task as a model sees it.
@@ -202,25 +210,25 @@ impl Prompts {
         }
     }
 
-    /// The prompts of further queries on the same examples, or what is wrong with each; `read` is
-    /// the task as it was written before, with as many of its examples.
+    /// The prompts of further queries on the same examples, or what is wrong with each; `written` is
+    /// how the task's own query was written, with as many of its examples.
     pub(crate) fn further(
         task: &Task,
         tokenizer: &Tokenizer,
         settings: &PromptSettings,
-        read: &TokenTask,
+        written: WrittenQuery<'_>,
         queries: &[Query],
     ) -> Result<Vec<Result<Vec<u32>, Error>>, Error> {
         let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
         let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
-        writer.show(read.shots(), settings);
+        writer.show(written.shots, settings);
         let template = task.template()?;
         let query = task.examples.len();
         let prompt = |asked: &Query| {
             task.check_query(asked)?;
             let x = shortened(&asked.x, tokenizer, settings.max_tokens_per_example)?;
             writer.prefixes[query] = template.prefix(x);
-            writer.prompt(Place::Query, &mut read.labels().tokens().to_vec())
+            writer.prompt(Place::Query, &mut written.label_tokens.to_vec())
         };
         Ok(queries.iter().map(prompt).collect())
     }

@@ -1,6 +1,8 @@
 //! No module of a library crate imports one that imports it, at the level of a crate's own files.
 //!
-//! Read from the sources: what stands behind `crate::` in code, without documentation and tests.
+//! Read from the sources: what stands behind `crate::` in code, or behind as many `super::` as lead to the
+//! same place, without documentation and tests. A name that the crate's root takes from a module counts as
+//! that module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -57,9 +59,30 @@ fn imports(code: &str) -> BTreeSet<String> {
     found
 }
 
+fn without_comments(code: &str) -> String {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Which module each name of a crate's root comes from, by its `use` declarations.
+fn origins(root: &str) -> BTreeMap<String, String> {
+    let root = without_comments(root);
+    let mut found = BTreeMap::new();
+    for (at, _) in root.match_indices("use ") {
+        let declaration = root[at + "use ".len()..].split(';').next().unwrap();
+        let declaration = declaration.trim_start_matches("crate::");
+        let Some((module, names)) = declaration.split_once("::") else { continue };
+        for name in names.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            found.insert(name.to_owned(), module.trim().to_owned());
+        }
+    }
+    found
+}
+
 /// What every top-level module of a crate imports of the others.
 fn graph(folder: &Path) -> Graph {
     let mut graph = Graph::new();
+    let origins = origins(&fs::read_to_string(folder.join("lib.rs")).unwrap());
     for path in sources(folder) {
         let inside = path.strip_prefix(folder).unwrap();
         let first = inside.components().next().unwrap().as_os_str().to_str().unwrap();
@@ -70,13 +93,17 @@ fn graph(folder: &Path) -> Graph {
         }
         let text = fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        let code: Vec<&str> =
-            code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let found = imports(&code.join("\n"));
-        graph.entry(module).or_default().extend(found);
+        // How many modules the file lies within: a file of the crate's own in none but itself.
+        let depth = inside.components().count() - usize::from(inside.ends_with("mod.rs"));
+        let code = without_comments(code).replace(&"super::".repeat(depth), "crate::");
+        graph.entry(module).or_default().extend(imports(&code));
     }
     let modules: BTreeSet<String> = graph.keys().cloned().collect();
     for (module, found) in &mut graph {
+        // A name that is no module's may be one that the root takes from a module.
+        let taken = found.iter().filter(|name| !modules.contains(*name));
+        let taken: Vec<String> = taken.filter_map(|name| origins.get(name).cloned()).collect();
+        found.extend(taken);
         found.retain(|other| other != module && modules.contains(other));
     }
     graph
@@ -117,6 +144,9 @@ fn imports_are_read_from_code() {
                 my_crate::k(); $crate::l!()";
     let names = ["a", "c", "d", "g", "i"].map(str::to_owned);
     assert_eq!(imports(code), BTreeSet::from(names));
+    let origins = origins("mod a;\npub use a::{B, C};\nuse d::e::F as G;");
+    assert_eq!(origins["C"], "a");
+    assert_eq!((origins["G"].as_str(), origins.get("a")), ("d", None));
     let graph = |pairs: &[(&str, &[&str])]| -> Graph {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         pairs.iter().map(|(name, found)| ((*name).to_owned(), set(found))).collect()

@@ -10,14 +10,14 @@ use super::decision::{
 };
 use super::descent::Problem;
 use super::folds::HeldOut;
-use super::geometry::{Base, ClassGeometry};
+use super::geometry::ClassGeometry;
 use super::pool::{Candidate, Pool, mean_loss};
 use super::sets::Held;
 use crate::checks::check_size;
 use crate::decision::LeaveOneOutErrors;
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::policy::{ClassPolicy, Policy};
+use crate::policy::{Base, ClassPolicy, Policy};
 
 /// Decides whether to adapt to a task of classes, and averages over arms and numbers of steps.
 ///

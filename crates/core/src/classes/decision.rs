@@ -4,11 +4,10 @@
 //! answers queries by [`predict`](ClassDecision::predict).
 
 use super::answer::Path;
-use super::geometry::Base;
 use super::sets::Held;
 use crate::decision::LeaveOneOutErrors;
 use crate::matrix::Matrix;
-use crate::policy::Policy;
+use crate::policy::{Base, Policy};
 use std::fmt;
 
 /// The blocks of one arm of a policy, found in the geometry.

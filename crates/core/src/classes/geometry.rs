@@ -7,35 +7,7 @@ use super::kernel::ClassBlock;
 use crate::checks::check_size;
 use crate::error::Error;
 use crate::matrix::Matrix;
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// The prompt that a prediction starts from.
-///
-/// # Examples
-///
-/// ```
-/// use fewstep_core::Base;
-///
-/// assert_eq!(Base::FewShot.to_string(), "few-shot");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Base {
-    /// The prompt shows examples: in-context learning.
-    FewShot,
-    /// The prompt shows none.
-    ZeroShot,
-}
-
-impl fmt::Display for Base {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FewShot => "few-shot",
-            Self::ZeroShot => "zero-shot",
-        })
-    }
-}
+use crate::policy::Base;
 
 /// What one base prompt says about the examples, and the blocks that may be updated behind it.
 ///

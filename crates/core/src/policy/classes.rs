@@ -1,10 +1,10 @@
 //! How a task of classes is decided: arms, their prior, and what is stated about the answer.
 
 use super::bad;
-use crate::classes::Base;
 use crate::error::Error;
 use crate::field::Field;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The largest number of examples whose leave-one-out predictions are exact by default.
 const EXACT_UP_TO: usize = 64;
@@ -94,6 +94,33 @@ impl Default for ClassPolicy {
             confidence: 0.9,
             folds: Folds::default(),
         }
+    }
+}
+
+/// The prompt that a prediction starts from.
+///
+/// # Examples
+///
+/// ```
+/// use fewstep_core::Base;
+///
+/// assert_eq!(Base::FewShot.to_string(), "few-shot");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Base {
+    /// The prompt shows examples: in-context learning.
+    FewShot,
+    /// The prompt shows none.
+    ZeroShot,
+}
+
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FewShot => "few-shot",
+            Self::ZeroShot => "zero-shot",
+        })
     }
 }
 

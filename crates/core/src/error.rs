@@ -90,8 +90,7 @@ pub enum Error {
     },
     /// A step size outside the range in which the implicit prior exists.
     #[error(
-        "step size {step:e} is outside the allowed range: it must be over 0 and under {limit:e}, \
-         one over the largest eigenvalue of the kernel"
+        "step size {step:e} is outside the allowed range: it must be greater than 0 and less than {limit:e}, one over the largest eigenvalue of the kernel"
     )]
     StepTooLarge {
         /// The step size.
@@ -174,8 +173,7 @@ pub enum Error {
     },
     /// An eigendecomposition failed its own check.
     #[error(
-        "eigendecomposition is not accurate: its residual is {residual:e}, {allowed:e} is allowed; \
-         rescale the kernel"
+        "eigendecomposition is not accurate: its residual is {residual:e}, but only {allowed:e} is allowed; rescale the kernel"
     )]
     Decomposition {
         /// The residual, relative to the largest eigenvalue.
@@ -186,7 +184,7 @@ pub enum Error {
     /// An iterative method stopped before it reached its tolerance.
     #[error(
         "{method} stopped after {iterations} iterations at a relative residual of {residual:e}; \
-         {tolerance:e} was asked for: allow more iterations or a larger tolerance"
+         {tolerance:e} was required: allow more iterations or a larger tolerance"
     )]
     NotConverged {
         /// The method.

@@ -68,7 +68,7 @@ pub enum Error {
         file: PathBuf,
     },
     /// A file is longer than any real one of its kind.
-    #[error("{} has {found} bytes; at most {limit} are read", file.display())]
+    #[error("{} has {found} bytes; the limit is {limit}", file.display())]
     FileTooLarge {
         /// The file.
         file: PathBuf,
@@ -118,7 +118,7 @@ pub enum Error {
         largest: usize,
     },
     /// The norms' epsilon is not a small positive number.
-    #[error("{}: {setting} is {found}; it must be over 0 and at most 1", file.display())]
+    #[error("{}: {setting} is {found}; it must be greater than 0 and at most 1", file.display())]
     EpsilonOutOfRange {
         /// The file.
         file: PathBuf,
@@ -308,8 +308,7 @@ pub enum Error {
         file: PathBuf,
     },
     /// A GGUF file has a version that is not read.
-    #[error("{} is a GGUF file of version {found}; versions 2 and 3, little-endian, are read: \
-         convert the model again", file.display())]
+    #[error("{} is a GGUF file of version {found}; only little-endian files of versions 2 and 3 are supported: convert the model again", file.display())]
     GgufVersion {
         /// The file.
         file: PathBuf,
@@ -332,7 +331,7 @@ pub enum Error {
         available: u64,
     },
     /// A GGUF file announces more of something than any real one has.
-    #[error("{}: {what} is {found}; at most {limit} are read: the file is damaged",
+    #[error("{}: {what} is {found}; the limit is {limit}: the file is damaged",
         file.display())]
     GgufCount {
         /// The file.
@@ -358,7 +357,7 @@ pub enum Error {
     },
     /// A tensor has an encoding that is not read.
     #[error("{}: tensor {tensor:?} is encoded as {found}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, \
-         Q8_0 and Q2_K to Q6_K are read: quantise the model to one of them", file.display())]
+         Q8_0 and Q2_K to Q6_K are supported: quantise the model to one of them", file.display())]
     TensorEncoding {
         /// The file.
         file: PathBuf,
@@ -368,8 +367,7 @@ pub enum Error {
         found: String,
     },
     /// A tensor's rows cannot be cut into blocks.
-    #[error("{}: tensor {tensor:?} has shape {shape:?}; it must have from 1 to 4 sides over 0, \
-         the last a multiple of {block}: the file is damaged", file.display())]
+    #[error("{}: tensor {tensor:?} has shape {shape:?}; it must have 1 to 4 dimensions, none of them 0 and the last a multiple of {block}: the file is damaged", file.display())]
     TensorBlocks {
         /// The file.
         file: PathBuf,
@@ -383,7 +381,7 @@ pub enum Error {
 
     // Adapters.
     /// A setting of an adapter that is not known and may change what it computes.
-    #[error("{}: {setting} is {found}, which is not understood; it must be null, false or absent",
+    #[error("{}: {setting} is {found}, which is not supported; it must be null, false or absent",
         file.display())]
     UnknownSetting {
         /// The file.
@@ -394,7 +392,7 @@ pub enum Error {
         found: String,
     },
     /// A pattern for the names of matrices cannot be read.
-    #[error("{}: {setting} has the pattern {found:?}, which cannot be read; it must be a name or a \
+    #[error("{}: {setting} has the pattern {found:?}, which cannot be parsed; it must be a name or a \
          plain regular expression", file.display())]
     BadPattern {
         /// The file.
@@ -419,7 +417,7 @@ pub enum Error {
     /// An update could not be written as a product.
     #[error(
         "the factors of the update differ from it by {residual:e}, and {allowed:e} is \
-         allowed; save it in another format than an adapter of low rank"
+         allowed; save it in a format other than a low-rank adapter"
     )]
     NotFactorised {
         /// The norm of the difference.
@@ -538,7 +536,7 @@ pub enum Error {
     },
     /// A text holds something that the tokenizer has no token for.
     #[error(
-        "text has no tokens from byte {position} on, at {character:?}; use only characters \
+        "text cannot be tokenised from byte {position} on, at {character:?}; use only characters \
          of the tokenizer's vocabulary"
     )]
     UnknownText {
@@ -549,16 +547,14 @@ pub enum Error {
     },
     /// A token was asked for at the start of prompts, but the model names none.
     #[error(
-        "a token at the start was asked for, but neither tokenizer nor config.json names one \
-         within the vocabulary; do not ask for it"
+        "a beginning-of-sequence token was requested, but neither the tokenizer nor config.json names one in the vocabulary; turn it off"
     )]
     NoBos,
 
     // Tasks.
     /// A template does not hold a placeholder exactly once.
     #[error(
-        "task {task:?}: template {template:?} holds {placeholder} {found} times; it must hold \
-         it once"
+        "task {task:?}: template {template:?} contains {placeholder} {found} times; it must contain it exactly once"
     )]
     Placeholder {
         /// The task's id.
@@ -699,7 +695,7 @@ pub enum Error {
     NoTokensPerExample,
     /// A label is not one token after the prompt.
     #[error(
-        "task {task:?}: label {label:?} is the pieces {pieces:?} after the prompt of {place}; \
+        "task {task:?}: label {label:?} becomes the tokens {pieces:?} after the prompt of {place}; \
          every label must be exactly one token where the labels begin to differ: choose other \
          label texts"
     )]
@@ -772,8 +768,7 @@ pub enum Error {
     },
     /// The prompts of a task are too long together.
     #[error(
-        "task {task:?}: {prompts} prompts of up to {length} tokens are too much; all prompts \
-         together may have {limit}: use fewer or shorter examples"
+        "task {task:?}: {prompts} prompts of up to {length} tokens are too many; the limit for all prompts together is {limit} tokens: use fewer or shorter examples"
     )]
     TooManyTokens {
         /// The task's id.
@@ -829,8 +824,7 @@ pub enum Error {
         entry: &'static str,
     },
     /// A checkpoint belongs to a training run with other settings.
-    #[error("{}: {setting} of the saved run is {found}, but {expected} was asked for; give the \
-         same or start a new run", file.display())]
+    #[error("{}: {setting} of the saved run is {found}, but {expected} was requested; use the same value or start a new run", file.display())]
     OtherRun {
         /// The file.
         file: PathBuf,
@@ -857,8 +851,7 @@ pub enum Error {
 
     /// A number of shots that is 0, or larger than the number of examples.
     #[error(
-        "task {task:?}: {found} shots were asked for, but it has {examples} examples; choose from 1 \
-         to {examples}, or leave it open to show as many as fit"
+        "task {task:?}: {found} shots were requested, but it has {examples} examples; choose 1 to {examples}, or give no number to show as many as fit"
     )]
     Shots {
         /// The task's id.
@@ -951,7 +944,7 @@ pub enum Error {
     },
     /// A kind of block that does not exist.
     #[error(
-        "block kind {found:?} is unknown; it must be one of value, output, query, key, mlp-up, \
+        "unknown block kind {found:?}: expected one of value, output, query, key, mlp-up, \
          mlp-down, mlp-gate, lora-value, lora-query, norm"
     )]
     UnknownKind {
@@ -959,15 +952,14 @@ pub enum Error {
         found: String,
     },
     /// An unknown first factor of low-rank updates.
-    #[error("first factor {found:?} is unknown; it must be random or inputs")]
+    #[error("unknown first factor {found:?}: expected random or inputs")]
     UnknownFirstFactor {
         /// What was given.
         found: String,
     },
     /// The rank of a low-rank update is not possible.
     #[error(
-        "rank {found} of a low-rank update is not possible; it must be from 1 to {largest}, the \
-         number of inputs of the matrix"
+        "invalid rank {found} of a low-rank update: expected 1 to {largest}, the number of the matrix's inputs"
     )]
     LoraRank {
         /// The rank.
@@ -994,15 +986,14 @@ pub enum Error {
         name: String,
     },
     /// An unknown order of examples.
-    #[error("order of examples {found:?} is unknown; it must be original or tree")]
+    #[error("unknown order of examples {found:?}: expected original or tree")]
     UnknownOrder {
         /// What was given.
         found: String,
     },
     /// A choice of layers that cannot be read or that the model does not have.
     #[error(
-        "layers {found:?} cannot be chosen; write all, upper-half, lastN with N from 1, or A..B \
-         with A under B and B at most {layers}"
+        "invalid layers {found:?}: expected all, upper-half, lastN with N from 1, or A..B with A less than B and B at most {layers}"
     )]
     BadLayers {
         /// What was given.
@@ -1012,7 +1003,7 @@ pub enum Error {
     },
     /// A choice of blocks without the sign between kinds and layers.
     #[error(
-        "blocks {found:?} cannot be read; write kinds, @ and layers, such as value@last4 or \
+        "invalid blocks {found:?}: expected kinds, @ and layers, such as value@last4 or \
          query,key@all"
     )]
     BadChoice {
@@ -1021,7 +1012,7 @@ pub enum Error {
     },
     /// A block's name cannot be read.
     #[error(
-        "block {found:?} cannot be read; write kind.layer.head such as value.5.3, or \
+        "invalid block {found:?}: expected kind.layer.head such as value.5.3, or \
          kind.layer for mlp-up, mlp-down, mlp-gate, lora-value, lora-query and norm"
     )]
     BadBlockName {
@@ -1056,7 +1047,9 @@ pub enum Error {
         block: String,
     },
     /// An update has a block that a tape was not made for.
-    #[error("block {block} was not asked for when the forward pass was started; name it then")]
+    #[error(
+        "block {block} was not among the blocks that the forward pass was started with; include it there"
+    )]
     BlockNotOnTape {
         /// The block's name.
         block: String,

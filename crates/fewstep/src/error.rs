@@ -70,15 +70,13 @@ pub enum Error {
         first: u64,
     },
     /// A file of tasks holds none.
-    #[error("{} holds no task; write one JSON object per line", file.display())]
+    #[error("{} contains no tasks; write one JSON object per line", file.display())]
     NoTasks {
         /// The file.
         file: PathBuf,
     },
     /// A task was stopped by a mistake in the program.
-    #[error(
-        "the program made a mistake on this task ({problem}); please report it with the task"
-    )]
+    #[error("internal error on this task ({problem}); please report it with the task")]
     Mistake {
         /// What it said.
         problem: String,
@@ -104,7 +102,7 @@ pub enum Error {
     },
     /// A file of answers exists already.
     #[error(
-        "{} holds answers already; add --resume to continue it, or name another file",
+        "{} already holds answers; add --resume to continue it, or name another file",
         file.display()
     )]
     OutExists {
@@ -165,15 +163,16 @@ pub enum Error {
     // The service.
     /// The service could be reached from elsewhere, by anybody.
     #[error(
-        "{address} can be reached by others: give --token-file FILE with a token that clients must \
-         send, or --allow-anonymous to let everybody in"
+        "{address} is reachable from other machines: give --token-file FILE with a token that clients must send, or --allow-anonymous to accept any client"
     )]
     OpenToAll {
         /// The address.
         address: SocketAddr,
     },
     /// The address of the service is not available.
-    #[error("cannot listen on {address}: {kind}; end what uses it, or give another --bind")]
+    #[error(
+        "cannot listen on {address}: {kind}; stop the program that uses it, or choose another address with --bind"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,

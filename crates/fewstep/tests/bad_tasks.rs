@@ -55,12 +55,12 @@ fn bad_lines() -> Vec<(Vec<u8>, Option<&'static str>, Vec<&'static str>)> {
         (
             with("no-x", |t| t["template"] = json!("->{y}")),
             Some("no-x"),
-            vec!["holds {x} 0 times"],
+            vec!["contains {x} 0 times"],
         ),
         (
             with("no-y", |t| t["template"] = json!("{x}->")),
             Some("no-y"),
-            vec!["holds {y} 0 times"],
+            vec!["contains {y} 0 times"],
         ),
         (
             with("order", |t| t["template"] = json!("{y}<-{x}")),
@@ -181,7 +181,7 @@ fn when_nothing_can_run_the_code_is_2() {
         assert_eq!(output.status.code(), Some(2));
         let records = records(&printed(&output));
         assert_eq!((records.len(), &records[0]["id"]), (1, &Value::Null));
-        assert!(records[0]["error"].as_str().unwrap().contains("holds no task"));
+        assert!(records[0]["error"].as_str().unwrap().contains("contains no tasks"));
     }
     let (_good, good) = file_of(tasks(1).as_bytes());
     let output = run(&["predict", &good, &empty, "--json"]);
@@ -192,7 +192,7 @@ fn when_nothing_can_run_the_code_is_2() {
         (vec!["."], "cannot read ."),
         (vec![&good, "--model", "no/such/model"], "no/such/model"),
         (vec![&good, "--blocks", "value@last"], "lastN"),
-        (vec![&good, "--blocks", "values@all"], "must be one of value"),
+        (vec![&good, "--blocks", "values@all"], "expected one of value"),
         (vec![&good, "--select", "trace-top"], "--budget is missing"),
         (vec![&good, "--budget", "3"], "--budget is 3; it must be omitted"),
         (vec![&good, "--select", "trace-top", "--budget", "0"], "from 1 to 3"),

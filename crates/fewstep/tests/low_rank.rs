@@ -122,11 +122,11 @@ fn flags_that_would_change_nothing_or_cannot_be_are_refused() {
         (vec!["--lora-rank", "0"], "it must be a whole number from 1"),
         (
             vec!["--lora-first", "zero"],
-            "first factor \"zero\" is unknown; it must be random or inputs",
+            "unknown first factor \"zero\": expected random or inputs",
         ),
         (
             vec!["--lora-rank", "100000", "--blocks", "lora-value@last1"],
-            "rank 100000 of a low-rank update is not possible; it must be from 1 to ",
+            "invalid rank 100000 of a low-rank update: expected 1 to ",
         ),
         (vec!["--blocks", "lora@all"], "lora-value, lora-query, norm"),
     ] {

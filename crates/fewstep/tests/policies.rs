@@ -1,7 +1,7 @@
 //! One policy at every door: the library, the command line and its flags say the same, and a policy
 //! that a report prints leads to the same report when it is pasted back.
 //!
-//! The service is asked in `serve/policies.rs`, Python in `crates/python/tests/test_policy.py`.
+//! The service is asked in `serve/policy.rs`, Python in `crates/python/tests/test_policy.py`.
 
 use crate::support::{self, printed, records, root, run, said};
 use fewstep::{Action, Options, Overrides, Policy, Predictor};
@@ -198,5 +198,5 @@ fn ways_of_looking_at_a_task_change_the_answer() {
     assert!(said.contains("key.4.0") && said.contains("whole adjoints"), "{said}");
     let refused = run(&["predict", TASKS, "--shots", "99"]);
     let said = printed(&refused) + &support::said(&refused);
-    assert!(said.contains("99 shots were asked for") && said.contains("from 1"), "{said}");
+    assert!(said.contains("99 shots were requested") && said.contains("choose 1 to"), "{said}");
 }

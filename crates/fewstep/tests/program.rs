@@ -179,9 +179,7 @@ fn leave_one_out_prompts_are_ordered_as_asked() {
     let refused = run(&["decide", "examples/digits.jsonl", "--loo-order", "half"]);
     assert_eq!(refused.status.code(), Some(2));
     let said = support::said(&refused);
-    assert!(
-        said.contains("order of examples \"half\" is unknown; it must be original or tree")
-    );
+    assert!(said.contains("unknown order of examples \"half\": expected original or tree"));
     // A saved update is applied to the query alone: an order would be ignored.
     let ignored =
         ["predict", "examples/digits.jsonl", "--adapter", "adapters", "--loo-order", "tree"];

@@ -20,7 +20,7 @@ pub enum Error {
     // Pretraining.
     /// A directory holds a model, or a run that makes one, already.
     #[error(
-        "{} holds a model or a run that makes one already; add --resume to continue it, or name \
+        "{} already holds a model, or a run that trains one; add --resume to continue it, or name \
          another directory",
         directory.display()
     )]
@@ -30,8 +30,7 @@ pub enum Error {
     },
     /// A run is to be continued by another recipe than it began with.
     #[error(
-        "{} is another recipe than this one; give the same numbers as in that file, or name \
-         another directory",
+        "{} is a different recipe; use the numbers in that file, or name another directory",
         file.display()
     )]
     OtherRecipe {
@@ -40,8 +39,7 @@ pub enum Error {
     },
     /// The record of a run's loss does not reach as far as the run.
     #[error(
-        "{} holds the loss of {found} steps, and the run has taken {steps}; make the model anew in \
-         another directory",
+        "{} holds the loss of {found} steps, and the run has taken {steps}; train the model again in another directory",
         file.display()
     )]
     BadLosses {
@@ -55,13 +53,13 @@ pub enum Error {
 
     // The benchmark.
     /// A row of the benchmark's table is asked for that it does not have.
-    #[error("the benchmark has no work {found:?}; fewstep-lab bench --help names all")]
+    #[error("unknown row {found:?} of the benchmark: fewstep-lab bench --help lists them all")]
     UnknownWork {
         /// What was asked for.
         found: String,
     },
     /// A process that the benchmark started did not do its work.
-    #[error("{} could not do its part of the benchmark: {problem}", program.display())]
+    #[error("{} failed during the benchmark: {problem}", program.display())]
     Worker {
         /// The program.
         program: PathBuf,
@@ -70,8 +68,7 @@ pub enum Error {
     },
     /// Both sides of the benchmark found different numbers, so that their times say nothing.
     #[error(
-        "{work}: {quantity} of {variant} are {found:e} apart from ours, and {allowed:e} is \
-         allowed; one of them is wrong"
+        "{work}: {quantity} of {variant} differ from ours by {found:e}, and {allowed:e} is allowed; one of them is wrong"
     )]
     Disagree {
         /// The row.
@@ -111,7 +108,7 @@ pub enum Error {
     },
     /// A directory holds results already.
     #[error(
-        "{} holds results already; {remedy}",
+        "{} already holds results; {remedy}",
         directory.display()
     )]
     ResultsInUse {
@@ -184,7 +181,7 @@ pub enum Error {
     )]
     NoData,
     /// There is no such family of tasks.
-    #[error("there is no kind of task {found:?}; there are {allowed}")]
+    #[error("unknown task family {found:?}: expected one of {allowed}")]
     UnknownFamily {
         /// What was asked for.
         found: String,

@@ -140,7 +140,7 @@ fn what_cannot_run_is_named() {
     let unknown = run(&["bench", "--quick", "--work", "step"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        said(&unknown).contains("the benchmark has no work \"step\""),
+        said(&unknown).contains("unknown row \"step\" of the benchmark"),
         "{}",
         said(&unknown)
     );
@@ -148,7 +148,7 @@ fn what_cannot_run_is_named() {
     let missing = run(&["bench", "--quick", "--torch", "no/such/python"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(
-        said(&missing).contains("no/such/python could not do its part"),
+        said(&missing).contains("no/such/python failed during the benchmark"),
         "{}",
         said(&missing)
     );

@@ -365,7 +365,7 @@ fn what_cannot_run_is_refused_at_once() {
     refused(&["all", "--queries", "2"], "unexpected argument '--queries'");
     let few = ["rules", "--kinds", "sentiment", "--queries", "7", "--data", &sentences()];
     refused(&few, "at least 17 for 7 queries per prompt");
-    refused(&["rules", "--kinds", "swaps"], "there is no kind of task \"swaps\"");
+    refused(&["rules", "--kinds", "swaps"], "unknown task family \"swaps\"");
     refused(&["sst2", "--data", "no such table.tsv"], "cannot read no such table.tsv");
     let bad = place.at("bad.tsv");
     fs::write(&bad, "sentence\tlabel\nfine\t3\n").unwrap();

@@ -53,7 +53,7 @@ fn an_address_that_others_can_reach_needs_a_token_or_a_word() {
         let refused = run(&["serve", "--bind", address, "--model", "no/such/model"]);
         assert_eq!(refused.status.code(), Some(2));
         let said = said(&refused);
-        assert!(said.contains("can be reached by others"), "{said}");
+        assert!(said.contains("is reachable from other machines"), "{said}");
         assert!(said.contains("--token-file") && said.contains("--allow-anonymous"), "{said}");
     }
     for text in ["", "\n", "two words\n"] {

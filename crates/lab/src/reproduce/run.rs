@@ -192,7 +192,7 @@ impl Worker {
         let error = match found {
             Ok(Ok(record)) => return Line::Measured(Box::new(record)),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "the program made a mistake on this task".to_owned(),
+            Err(_) => "internal error on this task".to_owned(),
         };
         Line::Failed(Failure { task, error })
     }

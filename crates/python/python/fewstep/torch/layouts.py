@@ -278,7 +278,7 @@ def _names(choice: str, layout: Layout, layers: int) -> List[_Name]:
     kinds, at, chosen = choice.partition("@")
     if not at or "@" in chosen:
         raise errors.BadChoice(
-            f"blocks {json.dumps(choice)} cannot be read; write kinds, @ and layers, such as "
+            f"invalid blocks {json.dumps(choice)}: expected kinds, @ and layers, such as "
             "value@last4 or query,key@all"
         )
     span = _span(chosen, layers)
@@ -308,8 +308,8 @@ def _span(text: str, layers: int) -> range:
         span = range(int(pair[1]), int(pair[2]))
     if not span:
         raise errors.BadLayers(
-            f"layers {json.dumps(text)} cannot be chosen; write all, upper-half, lastN with N from "
-            f"1, or A..B with A under B and B at most {layers}"
+            f"invalid layers {json.dumps(text)}: expected all, upper-half, lastN with N from 1, or "
+            f"A..B with A less than B and B at most {layers}"
         )
     return span
 
@@ -317,7 +317,7 @@ def _span(text: str, layers: int) -> range:
 def _check_kind(kind: str, layout: Layout, block: str) -> None:
     if kind not in KINDS:
         raise errors.UnknownKind(
-            f"block kind {json.dumps(kind)} is unknown; for a model in PyTorch it must be one of "
+            f"unknown block kind {json.dumps(kind)}: for a model in PyTorch, expected one of "
             f"{', '.join(KINDS)}"
         )
     if kind in layout.projections:
@@ -336,7 +336,7 @@ def _parsed(name: str) -> _Name:
     found = re.fullmatch(r"([a-z-]+)\.(0|[1-9]\d*)(?:\.(0|[1-9]\d*))?", name)
     if found is None or (found[1] in KINDS and (found[1] in PER_HEAD) != (found[3] is not None)):
         raise errors.BadBlockName(
-            f"block {json.dumps(name)} cannot be read; write kind.layer.head such as value.5.3, "
+            f"invalid block {json.dumps(name)}: expected kind.layer.head such as value.5.3, "
             "or kind.layer for mlp-up, mlp-down and mlp-gate"
         )
     return (found[1], int(found[2]), None if found[3] is None else int(found[3]))

@@ -78,12 +78,11 @@ class Settings:
     def __post_init__(self) -> None:
         if self.loo_order not in ("original", "tree"):
             raise errors.UnknownOrder(
-                f"order of examples {_quoted(self.loo_order)} is unknown; it must be original or "
-                "tree"
+                f"unknown order of examples {_quoted(self.loo_order)}: expected original or tree"
             )
         if self.bos not in ("auto", "always", "never"):
             raise errors.UnknownName(
-                f"bos {_quoted(self.bos)} is unknown; it must be auto, always or never"
+                f"unknown bos {_quoted(self.bos)}: expected auto, always or never"
             )
 
 
@@ -104,8 +103,8 @@ def read_task(task: Any) -> Task:
         found = template.count(placeholder)
         if found != 1:
             raise errors.Placeholder(
-                f"{start}: template {_quoted(template)} holds {placeholder} {found} times; it "
-                "must hold it once"
+                f"{start}: template {_quoted(template)} contains {placeholder} {found} times; "
+                "it must contain it exactly once"
             )
     before, _, rest = template.partition("{x}")
     between, y, behind = rest.partition("{y}")
@@ -313,8 +312,8 @@ class Writer:
             return whole[:leading]
         if self.settings.bos_token is None:
             raise errors.NoBos(
-                "a token at the start was asked for, but neither tokenizer nor config.json names "
-                "one within the vocabulary; do not ask for it"
+                "a beginning-of-sequence token was requested, but neither the tokenizer nor "
+                "config.json names one in the vocabulary; turn it off"
             )
         return [self.settings.bos_token]
 
@@ -329,8 +328,8 @@ class Writer:
     def _refuse_pieces(self, place: str, label: int, ids: List[int]) -> None:
         pieces = f"[{', '.join(self._piece(token) for token in ids)}]"
         raise errors.LabelPieces(
-            f"task {_quoted(self.task.id)}: label {_quoted(self.task.labels[label][0])} is the "
-            f"pieces {pieces} after the prompt of {place}; every label must be exactly one token "
+            f"task {_quoted(self.task.id)}: label {_quoted(self.task.labels[label][0])} becomes the "
+            f"tokens {pieces} after the prompt of {place}; every label must be exactly one token "
             "where the labels begin to differ: choose other label texts"
         )
 

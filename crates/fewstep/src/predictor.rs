@@ -3,8 +3,11 @@
 //! In: a [`Task`]. Out: [`Predicted`]. A predictor is read-only, so that any number of threads may
 //! use one at the same time. It neither reads nor writes files.
 
+mod observed;
+
+pub use observed::Observed;
+
 use crate::error::Error;
-use crate::observed::Observed;
 use crate::report::{Passes, Prediction, Report, Which};
 use fewstep_core::{Adjoint, Decision, Dynamics, Plan, Policy, decide};
 use fewstep_engine::{

@@ -8,7 +8,7 @@ mod lines;
 mod path;
 
 pub use lines::Lines;
-pub use path::Path;
+pub use path::PredictionPath;
 
 use fewstep_core::{Block, Decision, Filter, HorizonName, Policy, Reason, Selection};
 use fewstep_engine::{Observation, Outcome, PassCount, Task};
@@ -83,7 +83,7 @@ pub struct Prediction {
     pub target: Option<f64>,
     /// After every number of steps; with `--full`, unless an update made before was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<Path>,
+    pub path: Option<PredictionPath>,
 }
 
 /// An interval for the query's answer, by leave-one-out errors (jackknife+).
@@ -289,7 +289,7 @@ impl Report {
         let passes = seen.passes + outcome.map(|outcome| outcome.passes).unwrap_or_default();
         let mut prediction = prediction(task, seen, decision, outcome);
         if full {
-            prediction.path = Path::of(seen, decision, outcome)?;
+            prediction.path = PredictionPath::of(seen, decision, outcome)?;
         }
         Ok(Self {
             id: task.id.clone(),

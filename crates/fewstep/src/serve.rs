@@ -1,6 +1,6 @@
 //! The tool behind HTTP: tasks in requests, reports in answers, and a page that shows them.
 //!
-//! In: [`Settings`], models, and whatever clients send. Out: answers. Data flows one way: a
+//! In: [`ServiceSettings`], models, and whatever clients send. Out: answers. Data flows one way: a
 //! request is received and checked (`requests`), waits for its turn (`queue`), is answered by a
 //! worker (`work`) that may find its update made already (`adapters`), and leaves (`answers`).
 //! One thread does all input and output and never computes; workers compute and never wait for a
@@ -51,7 +51,7 @@ const PARTING: Duration = Duration::from_secs(2);
 
 /// How the service is to be reached, and by whom.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ServiceSettings {
     /// The address to listen on; port 0 is any that is free.
     pub address: SocketAddr,
     /// What clients must show, if anything.
@@ -64,7 +64,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-impl Settings {
+impl ServiceSettings {
     /// `Err` unless those who can reach the service may use it.
     ///
     /// # Errors
@@ -75,11 +75,11 @@ impl Settings {
     /// # Examples
     ///
     /// ```
-    /// use fewstep::{Error, serve::{Limits, Settings}};
+    /// use fewstep::{Error, serve::{Limits, ServiceSettings}};
     ///
     /// let address = "0.0.0.0:8080".parse().expect("it is one");
     /// let (token, limits) = (None, Limits::default());
-    /// let settings = Settings { address, token, anonymous: false, threads: 1, limits };
+    /// let settings = ServiceSettings { address, token, anonymous: false, threads: 1, limits };
     /// assert_eq!(settings.check(), Err(Error::OpenToAll { address }));
     /// ```
     pub fn check(&self) -> Result<(), Error> {
@@ -138,12 +138,12 @@ struct Shared {
 /// # Examples
 ///
 /// ```
-/// use fewstep::serve::{Limits, Service, Settings};
+/// use fewstep::serve::{Limits, Service, ServiceSettings};
 /// use std::io::{Read, Write};
 ///
 /// let address = "127.0.0.1:0".parse().expect("it is one");
 /// let (token, limits) = (None, Limits::default());
-/// let settings = Settings { address, token, anonymous: false, threads: 1, limits };
+/// let settings = ServiceSettings { address, token, anonymous: false, threads: 1, limits };
 /// let service = Service::start(settings)?;
 /// service.ready(vec![("builtin".to_owned(), fewstep::builtin()?)])?;
 ///
@@ -178,11 +178,11 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of [`Settings::check`], [`Error::Listen`] if the address cannot be had, and
+    /// Those of [`ServiceSettings::check`], [`Error::Listen`] if the address cannot be had, and
     /// [`Error::Threads`].
-    pub fn start(settings: Settings) -> Result<Self, Error> {
+    pub fn start(settings: ServiceSettings) -> Result<Self, Error> {
         settings.check()?;
-        let Settings { address, token, anonymous: _, threads, limits } = settings;
+        let ServiceSettings { address, token, anonymous: _, threads, limits } = settings;
         let refused = |error: std::io::Error| Error::Listen { address, kind: error.kind() };
         let listener = TcpListener::bind(address).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;

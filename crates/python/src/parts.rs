@@ -67,7 +67,7 @@ record! {
 
 record! {
     /// The prediction for the query after 0, 1, 2, … steps.
-    ReportPath from part: report::Path {
+    ReportPath from part: report::PredictionPath {
         /// By the linearised model, up to the largest candidate, or to the number of steps if that
         /// is larger.
         linear: Py<PyAny> = part.linear.as_slice(),
@@ -76,7 +76,7 @@ record! {
         steps: Py<PyAny> = Numbers(part.steps.as_ref()),
     }
 }
-optional_part!(ReportPath, report::Path);
+optional_part!(ReportPath, report::PredictionPath);
 
 record! {
     /// An interval for the query's answer, by leave-one-out errors.

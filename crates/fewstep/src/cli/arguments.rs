@@ -24,13 +24,13 @@ Examples:
   fewstep serve
   fewstep completions bash > ~/.local/share/bash-completion/completions/fewstep
 
-Answers go to standard output, everything else to standard error. The exit code is 0 if all was
-done, 1 if some task failed, 2 if nothing could run, 130 after an interrupt.";
+Answers go to standard output, everything else to standard error. The exit code is 0 if everything
+succeeded, 1 if a task failed, 2 if nothing could run, and 130 after an interrupt.";
 
 const PREDICT_EXAMPLES: &str = "\
-Without flags the default policy decides: the first MLP matrices of the last layers are updated by an
-average over 0 to 64 gradient steps, computed in the linearised model; leave-one-out errors choose
-the number of layers and weigh the steps. A decision flag changes only what it names.
+Without flags the default policy decides: it updates the first MLP matrices of the last layers by an
+average over 0 to 64 gradient steps in the linearised model; leave-one-out errors choose the number
+of layers and weight the steps. A decision flag changes only what it names.
 
 Examples:
   fewstep predict examples/digits.jsonl
@@ -46,7 +46,7 @@ Examples:
   fewstep predict more.jsonl --adapter adapters/t1.safetensors";
 
 const DECIDE_EXAMPLES: &str = "\
-The decision is that of predict, explained and not carried out.
+The decision is that of predict, explained but not carried out.
 
 Examples:
   fewstep decide examples/digits.jsonl
@@ -71,13 +71,13 @@ pub(super) enum Command {
     /// Answer tasks: observe, decide, act
     #[command(after_help = PREDICT_EXAMPLES)]
     Predict(Predict),
-    /// Explain tasks: observe and decide, and leave the model alone
+    /// Explain tasks: observe and decide, without updating the model
     #[command(after_help = DECIDE_EXAMPLES)]
     Decide(Shared),
-    /// Serve all of it over HTTP, with a page to look at
+    /// Serve predictions and decisions over HTTP, with a web page
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Serve),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     #[command(after_help = "Example:\n  fewstep completions zsh > ~/.zfunc/_fewstep")]
     Completions {
         /// The shell
@@ -89,16 +89,16 @@ pub(super) enum Command {
 pub(super) struct Predict {
     #[command(flatten)]
     pub(super) shared: Shared,
-    /// Write each task's update to DIR, named after its ID: the one that steps made, or the one along
-    /// which the linearised model predicts
+    /// Save each task's update in DIR, named after its ID: the one that gradient steps made, or that
+    /// of the linearised model
     #[arg(long, value_name = "DIR")]
     pub(super) save_adapter: Option<PathBuf>,
-    /// What an update is written as
+    /// File format of saved updates
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = AdapterFormat::Fewstep,
         requires = "save_adapter")]
     pub(super) adapter_format: AdapterFormat,
-    /// Decide nothing: apply a saved update (a file, a PEFT directory, or a directory with one
-    /// of them per id)
+    /// Apply a saved update instead of deciding: a file, a PEFT directory, or a directory with one of
+    /// these per ID
     #[arg(
         long,
         value_name = "PATH",
@@ -111,7 +111,7 @@ pub(super) struct Predict {
     pub(super) adapter: Option<PathBuf>,
 }
 
-/// What an update is written as.
+/// The file format of saved updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum AdapterFormat {
     /// DIR/ID.safetensors, which names every block
@@ -138,7 +138,7 @@ impl From<AdapterFormat> for Format {
 /// Whether a token is put before every prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BosChoice {
-    /// If the model's tokenizer does so by itself
+    /// If the model's tokenizer adds it by itself
     Auto,
     /// Yes
     Always,
@@ -162,14 +162,14 @@ pub(super) struct Shared {
     #[arg(required = true, value_name = "TASKS")]
     pub(super) tasks: Vec<PathBuf>,
 
-    /// The model: builtin, a directory, a GGUF file, or an id on the hub
+    /// The model: builtin, a directory, a GGUF file, or a hub id
     #[arg(long, default_value = BUILTIN, help_heading = "Model")]
     pub(super) model: String,
-    /// Dequantise a GGUF file's weights when it is opened: four bytes each, and faster on short
-    /// prompts
+    /// Dequantise the weights of a GGUF file when it is opened: four bytes per weight, and faster on
+    /// short prompts
     #[arg(long, help_heading = "Model")]
     pub(super) expand: bool,
-    /// Whether a token is put before every prompt
+    /// Whether every prompt begins with the beginning-of-sequence token
     #[arg(long, value_enum, default_value_t = BosChoice::Auto, help_heading = "Model")]
     pub(super) bos: BosChoice,
     /// Truncate every x to N tokens
@@ -195,72 +195,71 @@ pub(super) struct Shared {
     /// of the matrix's inputs over the examples [default: random]
     #[arg(long, value_name = "FIRST", help_heading = "Decision")]
     pub(super) lora_first: Option<FirstFactor>,
-    /// How blocks are chosen among them: all, query-aware, query-score, trace-top, trace-bottom,
+    /// Which candidate blocks to update: all, query-aware, query-score, trace-top, trace-bottom,
     /// random or depth [default: depth; paper: all]
     #[arg(long, value_name = "RULE", help_heading = "Decision")]
     pub(super) select: Option<SelectionName>,
-    /// The number of blocks that is chosen, for every rule but all and depth
+    /// Number of blocks to choose, for every rule except all and depth
     #[arg(long, value_name = "K", help_heading = "Decision")]
     pub(super) budget: Option<usize>,
-    /// How the number of steps is found: a number, evidence, evidence-fixed, gibbs, bayes-gap,
+    /// Rule for the number of gradient steps: a number, evidence, evidence-fixed, gibbs, bayes-gap,
     /// leave-one-out, leave-one-out-average or bayes-filter
     /// [default: leave-one-out-average; paper: evidence]
     #[arg(long, value_name = "RULE", help_heading = "Decision")]
     pub(super) horizon: Option<HorizonName>,
-    /// Candidate numbers of steps: A..B, both included, or a list
+    /// Candidate numbers of steps: A..B (inclusive) or a list
     /// [default: 0,1,2,4,8,16,32,64; paper: 0..30]
     #[arg(long, value_name = "LIST", help_heading = "Decision")]
     pub(super) horizons: Option<Horizons>,
-    /// Step size as a fraction of the largest stable one, over 0 and under 1
+    /// Step size as a fraction of the largest stable one, between 0 and 1
     /// [default: 0.6; paper: 0.1]
     #[arg(long, value_name = "C", value_parser = fraction, help_heading = "Decision")]
     pub(super) step_scale: Option<f64>,
-    /// How an update is carried out: steps, taken in the model, or linear, by the linearised model
+    /// How the update is applied: steps, taken in the model, or linear, in the linearised model
     /// [default: linear; paper: steps]
     #[arg(long, value_name = "DYNAMICS", help_heading = "Decision")]
     pub(super) dynamics: Option<Dynamics>,
-    /// How often the interval beside a prediction is meant to hold the answer [default: 0.8]
+    /// Target coverage of the interval beside a prediction [default: 0.8]
     #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
     pub(super) coverage: Option<f64>,
-    /// How often the set of labels beside a prediction is meant to hold the answer [default: 0.9]
+    /// Target coverage of the set of labels beside a prediction [default: 0.9]
     #[arg(long, value_name = "SHARE", value_parser = fraction, help_heading = "Decision")]
     pub(super) confidence: Option<f64>,
-    /// Which part of a prediction's derivative is taken: whole, the sum over all tokens, or local,
-    /// the term of the token where the prediction is read [default: local; paper: whole]
+    /// Derivatives of predictions: whole, the sum over all tokens, or local, only the term of the
+    /// token where the prediction is read [default: local; paper: whole]
     #[arg(long, value_name = "PART", help_heading = "Decision")]
     pub(super) adjoint: Option<Adjoint>,
-    /// What an example is predicted behind: leave-one-out, all other examples, or prefix, those
-    /// before it [default: leave-one-out]
+    /// What each example is predicted from: leave-one-out, all other examples, or prefix, those before
+    /// it [default: leave-one-out]
     #[arg(long, value_name = "RULE", help_heading = "Decision")]
     pub(super) residuals: Option<ResidualsName>,
-    /// The number of orders in which examples are predicted behind those before them, from 1 to 64
-    /// [default: 2]
+    /// Number of orders of the examples for prefix residuals, from 1 to 64 [default: 2]
     #[arg(long, value_name = "N", help_heading = "Decision")]
     pub(super) orders: Option<usize>,
-    /// Show at most K examples in a prompt, and learn from all of them [default: as many as fit]
+    /// Show at most K examples in a prompt but learn from all of them [default: as many as fit]
     #[arg(long, value_name = "K", help_heading = "Decision")]
     pub(super) shots: Option<usize>,
-    /// Seed of the random selection, of the examples that are shown, and of the random first factors
-    /// of lora-value and lora-query [default: 0]
+    /// Seed for random blocks, for the examples that are shown, and for the random first factors of
+    /// lora-value and lora-query [default: 0]
     #[arg(long, help_heading = "Decision")]
     pub(super) seed: Option<u64>,
 
     /// Print reports as JSON, one object per line
     #[arg(long, help_heading = "Answers")]
     pub(super) json: bool,
-    /// Add lists per block, matrices, filters and the query after every step to the JSON
+    /// Add lists per block, matrices, filters and the prediction after every step to the JSON
     #[arg(long, help_heading = "Answers")]
     pub(super) full: bool,
     /// Write reports as JSON to FILE, line by line, instead of printing them
     #[arg(long, value_name = "FILE", help_heading = "Answers")]
     pub(super) out: Option<PathBuf>,
-    /// Continue FILE of --out: skip the tasks that it answers
+    /// Continue the FILE of --out: skip the tasks that it already answers
     #[arg(long, requires = "out", help_heading = "Answers")]
     pub(super) resume: bool,
-    /// Draw evidence curve and block scores of each task as SVG into DIR
+    /// Draw the curve over the numbers of steps and the block scores of each task as SVG in DIR
     #[arg(long, value_name = "DIR", help_heading = "Answers")]
     pub(super) figures: Option<PathBuf>,
-    /// Number of tasks at the same time [default: one per processor]
+    /// Number of tasks to work on at once [default: one per processor]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Answers")]
     pub(super) threads: Option<usize>,
 }

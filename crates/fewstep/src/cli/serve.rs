@@ -6,7 +6,7 @@ use super::console::{End, processors};
 use super::run::load;
 use crate::builtin::BUILTIN;
 use crate::error::Error;
-use crate::serve::{Limits, Service, Settings, Token};
+use crate::serve::{Limits, Service, ServiceSettings, Token};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,24 +17,24 @@ use std::time::Duration;
 /// What the service is told to do.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// The address to listen on; port 0 is any that is free. An address that others can reach needs
-    /// --token-file or --allow-anonymous
+    /// The address to listen on; port 0 picks a free port. An address that other machines can reach
+    /// needs --token-file or --allow-anonymous
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     bind: SocketAddr,
     /// A file with the token that clients must send as Authorization: Bearer TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Let everybody in who can reach the address
+    /// Accept any client that can reach the address
     #[arg(long, conflicts_with = "token_file")]
     allow_anonymous: bool,
-    /// A model: builtin, a directory, a GGUF file, or an id on the hub; may be given more than
-    /// once, and the first one is meant where a request names none
+    /// A model: builtin, a directory, a GGUF file, or a hub id; may be repeated, and requests that
+    /// name no model use the first
     #[arg(long, default_value = BUILTIN)]
     model: Vec<String>,
     /// Dequantise the weights of GGUF files when they are opened
     #[arg(long)]
     expand: bool,
-    /// How many tasks at the same time [default: one per processor]
+    /// Number of tasks to work on at once [default: one per processor]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ struct Bounds {
     /// Bytes of a request's body
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().request_bytes)]
     request_bytes: usize,
-    /// Bytes of the bodies of all requests that are not answered yet
+    /// Bytes of the bodies of all unanswered requests
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().waiting_bytes)]
     waiting_bytes: usize,
     /// Tasks in a request
@@ -63,40 +63,39 @@ struct Bounds {
     /// Tokens of a prompt, within the model's own limit
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().tokens)]
     tokens: usize,
-    /// Steps that may be asked for
+    /// Steps that a request may ask for
     #[arg(long, value_name = "N", default_value_t = Limits::default().steps)]
     steps: u32,
-    /// Bytes that observing a task may hold beside the model, as planned beforehand; each thread may
-    /// hold that much
+    /// Bytes that observing a task may need beside the model, as estimated beforehand, for each thread
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().memory)]
     memory: u64,
-    /// Requests that wait or are under way; more are refused and told when to try again
+    /// Requests that are waiting or in progress; further ones are told when to try again
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().queue)]
     queue: usize,
     /// Seconds from the end of a request to the end of its answer
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "60")]
     answer_seconds: Duration,
-    /// Seconds for the head of a request, for its body, and for a client to take what it is sent
+    /// Seconds for the head of a request, for its body, and for a client to receive what it is sent
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "10")]
     receive_seconds: Duration,
-    /// Seconds for what is under way when the service is to end
+    /// Seconds for work in progress at shutdown
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "30")]
     grace_seconds: Duration,
     /// Open connections
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = Limits::default().connections)]
     connections: usize,
-    /// Updates that are kept for further queries on the same examples; 0 keeps none
+    /// Updates kept for further queries on the same examples; 0 keeps none
     #[arg(long, value_name = "N", default_value_t = Limits::default().cache_entries)]
     cache_entries: usize,
-    /// Bytes of all updates that are kept
+    /// Bytes of all kept updates
     #[arg(long, value_name = "N", default_value_t = Limits::default().cache_bytes)]
     cache_bytes: usize,
 }
 
 pub(super) const EXAMPLES: &str = "\
-Answers POST /v1/decide and /v1/predict with the reports of decide --json and predict --json; GET
-/openapi.json describes everything, GET / is a page that shows it. SIGTERM and an interrupt finish
-what is under way and refuse new work.
+POST /v1/decide and /v1/predict return the reports of decide --json and predict --json; GET
+/openapi.json describes the interface, and GET / is a web page. On SIGTERM or an interrupt the
+service finishes work in progress and rejects new work.
 
 Examples:
   fewstep serve
@@ -156,7 +155,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(super) fn serve(arguments: &Serve) -> Result<End, Error> {
     let Serve { bind, token_file, allow_anonymous, model, expand, threads, limits } = arguments;
     let token = token_file.as_deref().map(Token::read).transpose()?;
-    let settings = Settings {
+    let settings = ServiceSettings {
         address: *bind,
         token,
         anonymous: *allow_anonymous,

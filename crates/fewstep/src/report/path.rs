@@ -24,7 +24,7 @@ use serde::Serialize;
 /// # Ok::<(), fewstep::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Path {
+pub struct PredictionPath {
     /// By the linearised model, up to the largest candidate, or to the number of steps if that is
     /// larger.
     pub linear: Vec<f64>,
@@ -34,7 +34,7 @@ pub struct Path {
     pub steps: Option<Vec<f64>>,
 }
 
-impl Path {
+impl PredictionPath {
     /// The paths of a task, if something is known of its query's derivative.
     pub(super) fn of(
         seen: &Observation,

@@ -4,9 +4,8 @@
 //! and nothing else: what is looked for is compared with what is kept to the letter, and its hash is
 //! only the name. What was used least recently goes first when there are too many entries or bytes.
 
-use crate::observed::Observed;
 use crate::options::Options;
-use crate::predictor::Predictor;
+use crate::predictor::{Observed, Predictor};
 use crate::report::Report;
 use crate::tasks::Fingerprint;
 use fewstep_engine::{Task, Update};

@@ -2,13 +2,14 @@
 
 use crate::serve::client::{Client, LONG, Service, VERY_LONG, long_list, long_task, one};
 use crate::support::task;
-use fewstep::serve::{Limits, Service as Within, Settings};
+use fewstep::serve::{Limits, Service as Within, ServiceSettings};
 use serde_json::{Value, json};
 
 fn within() -> Within {
     let address = "127.0.0.1:0".parse().unwrap();
     let (token, limits) = (None, Limits::default());
-    Within::start(Settings { address, token, anonymous: false, threads: 1, limits }).unwrap()
+    Within::start(ServiceSettings { address, token, anonymous: false, threads: 1, limits })
+        .unwrap()
 }
 
 #[test]

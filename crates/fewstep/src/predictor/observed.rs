@@ -3,8 +3,8 @@
 //! In: what a [`Predictor`] saw of a task. Out: for every further query a report with the same fields as
 //! that of the first, at the price of the query's own tokens.
 
+use super::{Done, Predicted, Predictor};
 use crate::error::Error;
-use crate::predictor::{Done, Predicted, Predictor};
 use fewstep_core::decide;
 use fewstep_engine::{
     Examples, Layout, Observation, Outcome, PassCount, Query, Tape, Task, Update,

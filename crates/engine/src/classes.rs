@@ -27,7 +27,7 @@ use fewstep_core::{
     ClassPolicy, ClassQuery, Matrix, QueryBase,
 };
 pub(crate) use prompts::ClassPrompts;
-use prompts::Known;
+use prompts::{Known, Written};
 pub(crate) use scores::LOGITS_AT_ONCE;
 use scores::scores;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ impl<R: Real> ObservedClasses<R> {
         let (mut answers, mut passes) =
             (Vec::with_capacity(queries.len()), PassCount::default());
         for some in written.chunks(QUERIES_AT_ONCE) {
-            let prompts: Vec<&Vec<Vec<u32>>> = some.iter().flatten().collect();
+            let prompts: Vec<&Written> = some.iter().flatten().collect();
             let (seen, cost) = self.look_further(&prompts)?;
             passes += cost;
             let mut seen = seen.into_iter();
@@ -238,7 +238,7 @@ impl<R: Real> ObservedClasses<R> {
     /// What the bases say of some queries, each given by its prompt behind every base.
     fn look_further(
         &self,
-        prompts: &[&Vec<Vec<u32>>],
+        prompts: &[&Written],
     ) -> Result<(Vec<ClassQuery>, PassCount), Error> {
         let mut queries = vec![ClassQuery { bases: Vec::new() }; prompts.len()];
         let mut passes = PassCount::default();
@@ -250,7 +250,7 @@ impl<R: Real> ObservedClasses<R> {
             let own = prompts.iter().flat_map(|prompt| self.tree.questions(&prompt[index]));
             let own: Vec<Vec<u32>> = own.collect();
             // Queries share nothing with each other, so that none changes how another is computed.
-            let limit = |at: usize| if at % nodes == 0 { 0 } else { usize::MAX };
+            let limit = |at: usize| if at.is_multiple_of(nodes) { 0 } else { usize::MAX };
             let limits: Vec<usize> = (1..own.len()).map(limit).collect();
             let tape =
                 base.tape.asking_labels(base.context.as_ref(), (&own, &limits), &self.tree)?;

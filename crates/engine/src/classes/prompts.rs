@@ -100,7 +100,7 @@ impl ClassPrompts {
         settings: &PromptSettings,
         known: &Known<'_>,
         queries: &[Query],
-    ) -> Result<Vec<Result<Vec<Vec<u32>>, Error>>, Error> {
+    ) -> Result<Vec<Result<Written, Error>>, Error> {
         let mut writer = Writer::of_task(task, tokenizer, settings)?;
         writer.show(known.shots, settings);
         let template = task.template()?;
@@ -122,6 +122,9 @@ impl ClassPrompts {
         Ok(queries.iter().map(prompts).collect())
     }
 }
+
+/// The prompts of a query, one behind each base.
+pub(crate) type Written = Vec<Vec<u32>>;
 
 /// What further prompts have to agree with.
 pub(crate) struct Known<'a> {

@@ -8,11 +8,11 @@
 mod blocks;
 mod prompts;
 mod scores;
-mod tree;
 
 use crate::blocks::BlockId;
 use crate::error::{Error, Place};
 use crate::factors::{KernelForm, couplings, kernels};
+use crate::label_tree::LabelTree;
 use crate::memory::class_memory_plan;
 use crate::network::Network;
 use crate::passes::PassCount;
@@ -28,10 +28,8 @@ use fewstep_core::{
 };
 pub(crate) use prompts::ClassPrompts;
 use prompts::{Known, Written};
-pub(crate) use scores::LOGITS_AT_ONCE;
 use scores::scores;
 use std::sync::Arc;
-pub(crate) use tree::LabelTree;
 
 /// The largest number of outputs, of examples times tokens of labels, for which kernels of weights are
 /// written out; beyond, arms that update weights are left out.

@@ -22,6 +22,7 @@ mod factors;
 mod files;
 mod gguf;
 mod hub;
+mod label_tree;
 mod labels;
 mod layer;
 mod layout;

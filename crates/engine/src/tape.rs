@@ -8,9 +8,9 @@
 use crate::block_kind::BlockKind;
 use crate::blocks::BlockId;
 use crate::buffer::Buffer;
-use crate::classes::LabelTree;
 use crate::config::Config;
 use crate::error::Error;
+use crate::label_tree::LabelTree;
 use crate::labels::Labels;
 use crate::layer::{
     AdjointScratch, Depth, Keeps, LayerAdjoints, LayerPass, LayerTape, ReadOuts, Scratch,

@@ -4,8 +4,8 @@
 //! a [`LabelTree`], and per base prompt one prompt per example, and one for the query. Labels may have any number
 //! of tokens. A prompt ends where, in tokens, the labels begin to differ.
 
-use super::tree::LabelTree;
 use crate::error::{Error, Place};
+use crate::label_tree::LabelTree;
 use crate::layout::Layout;
 use crate::prompt::{PromptSettings, Writer, arranged, shortened};
 use crate::task::{Query, Task, TaskKind};

@@ -10,14 +10,12 @@
 //! At the root all labels share the normaliser, which a shift of all scores takes no notice of: there
 //! logits serve, of the labels' tokens alone. Below, the whole vocabulary counts.
 
-use super::tree::LabelTree;
 use crate::buffer::{Buffer, list};
+use crate::label_tree::LabelTree;
+use crate::memory::LOGITS_AT_ONCE;
 use crate::network::Network;
 use crate::ops::{View, ViewMut, Write, product, softmax};
 use crate::real::Real;
-
-/// Numbers of the vocabulary's logits that are held at once.
-pub(crate) const LOGITS_AT_ONCE: usize = 1 << 24;
 
 /// Log-scores, and what they are made of.
 pub(crate) struct Scores<R> {

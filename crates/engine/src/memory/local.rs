@@ -9,13 +9,15 @@ use super::{
 use crate::attention::GROUP;
 use crate::block_kind::BlockKind;
 use crate::blocks::BlockId;
-use crate::classes::LOGITS_AT_ONCE;
 use crate::config::Config;
 use crate::layout::Layout;
 use crate::lora::Lora;
 use crate::network::Network;
 use crate::ops::FEW_ROWS;
 use crate::real::Real;
+
+/// Numbers of the vocabulary's logits that are held at once.
+pub(crate) const LOGITS_AT_ONCE: usize = 1 << 24;
 
 /// As [`memory_plan`](super::memory_plan), for [`observe_local`](crate::observe_local).
 ///

@@ -27,6 +27,7 @@ pub mod chart;
 pub mod cli;
 mod error;
 pub mod figure;
+pub mod metrics;
 mod numbers;
 mod observed;
 mod options;

@@ -45,5 +45,5 @@ pub use fewstep_core::{Dynamics, Horizons, Overrides, Policy};
 pub use numbers::number;
 pub use observed::Observed;
 pub use options::Options;
-pub use predictor::{Action, Predicted, Predictor};
-pub use report::Report;
+pub use predictor::{Action, Answered, DecidedClasses, Predicted, Predictor};
+pub use report::{AnyReport, ClassReport, Report};

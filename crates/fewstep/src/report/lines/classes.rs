@@ -107,7 +107,7 @@ fn members(set: &[String], labels: usize) -> String {
     match set {
         _ if set.len() == labels => "any label".to_owned(),
         [one] => one.clone(),
-        [first @ .., last] if set.len() <= NAMES => format!("{} or {last}", first.join(", ")),
+        [first @ .., last] if set.len() <= NAMES + 1 => format!("{} or {last}", first.join(", ")),
         _ => {
             let shown = set[..NAMES.min(set.len())].join(", ");
             format!("{shown} or one of {} more", set.len().saturating_sub(NAMES))
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(members(&set(1), 20), "a");
         assert_eq!(members(&set(2), 20), "a or b");
         assert_eq!(members(&set(3), 20), "a, b or c");
-        assert_eq!(members(&set(8), 20), "a, b, c, d, e, f, g or h");
+        assert_eq!(members(&set(9), 20), "a, b, c, d, e, f, g, h or i");
         assert_eq!(members(&set(10), 20), "a, b, c, d, e, f, g, h or one of 2 more");
         assert_eq!(members(&set(3), 3), "any label");
     }

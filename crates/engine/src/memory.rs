@@ -14,6 +14,7 @@ use std::ops::Range;
 
 mod local;
 
+pub(crate) use local::class_memory_plan;
 pub use local::local_memory_plan;
 
 /// Bytes per row for its token, its position, and where it is a copy of, and for its place among a

@@ -68,6 +68,7 @@ fn field(error: &Refused, task: &Task) -> Option<String> {
         Refused::DuplicateLabel { label, .. }
         | Refused::LabelPieces { label, .. }
         | Refused::LabelsDisagree { label, .. }
+        | Refused::LabelBegins { second: label, .. }
         | Refused::LabelsCollide { second: label, .. } => text_of(label)? + ".text",
         Refused::EmptyInput { place, .. } => at(*place) + ".x",
         Refused::UnknownLabel { place, .. } => at(*place) + ".y",

@@ -17,6 +17,11 @@ pub(super) fn of_task(error: &Error, task: &Task) -> Problem {
     let problem = Problem::new(kind, message(error));
     let field = match error {
         Error::Engine(refused) => field(refused, task),
+        // An override has the name of its flag.
+        Error::RegressionOnly { field } => {
+            Some(field.flag().trim_start_matches("--").to_owned())
+        }
+        Error::StepsForClasses => error.field().map(|field| field.name().to_owned()),
         _ => None,
     };
     field.map(|field| problem.clone().at(field)).unwrap_or(problem)

@@ -267,6 +267,9 @@ impl Error {
                 | Refused::NoGate { .. }
                 | Refused::DuplicateBlock { .. },
             ) => Some(Field::BLOCKS),
+            Self::Engine(
+                Refused::BadClassBlocks { .. } | Refused::DuplicateClassBlock { .. },
+            ) => Some(Field::ARMS),
             _ => None,
         }
     }

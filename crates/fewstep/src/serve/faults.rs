@@ -74,6 +74,9 @@ fn field(error: &Refused, task: &Task) -> Option<String> {
         Refused::UnknownLabel { place, .. } => at(*place) + ".y",
         Refused::UnknownText { .. } => "task".to_owned(),
         Refused::NoBos => "bos".to_owned(),
+        Refused::BadClassBlocks { .. } | Refused::DuplicateClassBlock { .. } => {
+            "policy.classes.arms".to_owned()
+        }
         Refused::NoTokensPerExample => "max_tokens_per_example".to_owned(),
         _ => return None,
     })

@@ -99,6 +99,10 @@ fn what_is_wrong_is_named_by_its_field() {
         let answer = service.post("/v1/predict", &body);
         assert_eq!(answer.problem(), (422, Some(field.to_owned())), "{body}");
     }
+    let arms =
+        json!({"policy": {"classes": {"arms": [{"base": "few-shot", "blocks": "mlp"}]}}});
+    let answer = service.post("/v1/predict", &with(&class("t", 3, 4), &arms));
+    assert_eq!(answer.problem(), (422, Some("policy.classes.arms".to_owned())));
     let body = with(&class("t", 3, 4), &json!({"policy": {"classes": {"sharpness": 0}}}));
     assert_eq!(service.post("/v1/predict", &body).status(), 422);
 }

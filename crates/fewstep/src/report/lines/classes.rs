@@ -107,7 +107,9 @@ fn members(set: &[String], labels: usize) -> String {
     match set {
         _ if set.len() == labels => "any label".to_owned(),
         [one] => one.clone(),
-        [first @ .., last] if set.len() <= NAMES + 1 => format!("{} or {last}", first.join(", ")),
+        [first @ .., last] if set.len() <= NAMES + 1 => {
+            format!("{} or {last}", first.join(", "))
+        }
         _ => {
             let shown = set[..NAMES.min(set.len())].join(", ");
             format!("{shown} or one of {} more", set.len().saturating_sub(NAMES))

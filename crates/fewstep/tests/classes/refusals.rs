@@ -55,7 +55,6 @@ fn what_is_made_for_regression_is_refused_with_its_flag() {
         ),
         (&["predict", "--select", "all"], "--select is about tasks of regression; omit it"),
         (&["predict", "--adjoint", "whole"], "--adjoint is about tasks of regression"),
-        (&["predict", "--residuals", "prefix"], "--residuals is about tasks of regression"),
         (&["predict", "--horizon", "8"], "--horizon is about tasks of regression; omit it"),
         (
             &["predict", "--save-adapter", &adapters],

@@ -180,6 +180,55 @@ pub enum Error {
          the columns sentence and label; fewstep-lab reproduce --help says where it comes from"
     )]
     NoData,
+    /// The same prompt was measured twice with different numbers.
+    #[error(
+        "prompt {prompt} of {} differs from the one in {}; one of them is damaged or comes from \
+         another machine, so make it again",
+        file.display(),
+        first.display()
+    )]
+    DifferentPrompts {
+        /// The prompt.
+        prompt: String,
+        /// The file that was read second.
+        file: PathBuf,
+        /// The file that was read first.
+        first: PathBuf,
+    },
+    /// There is no such data set.
+    #[error("there is no data set {found:?}; there are {allowed}")]
+    UnknownSet {
+        /// What was asked for.
+        found: String,
+        /// All sets.
+        allowed: String,
+    },
+    /// There is no such policy.
+    #[error("there is no policy {found:?} among those that are judged; there are {allowed}")]
+    UnknownPolicy {
+        /// What was asked for.
+        found: String,
+        /// All that there are.
+        allowed: String,
+    },
+    /// Two policies have one name.
+    #[error("{}: there is a policy {name:?} already; name this one otherwise", file.display())]
+    TwicePolicy {
+        /// The file of the second.
+        file: PathBuf,
+        /// Their name.
+        name: String,
+    },
+    /// Probabilities of another method cannot be read.
+    #[error("{}: line {line}: {problem}", file.display())]
+    BadPeer {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there, and what is allowed.
+        problem: String,
+    },
     /// There is no such family of tasks.
     #[error("unknown task family {found:?}: expected one of {allowed}")]
     UnknownFamily {

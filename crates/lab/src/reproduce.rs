@@ -15,6 +15,7 @@
 //! # Ok::<(), fewstep_lab::Error>(())
 //! ```
 
+pub mod classes;
 pub mod digit_shift;
 pub mod document;
 mod families;
@@ -42,6 +43,7 @@ pub mod theory;
 
 pub use families::Family;
 pub use pilot::{DEFAULT_SCALE, PILOT_TASKS, Pilot, SCALES, Trial};
+pub(crate) use plan::shape;
 pub use plan::{Request, Traces};
 pub use policies::{FurtherOutcome, PolicyOutcome};
 pub use record::{

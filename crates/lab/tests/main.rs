@@ -7,6 +7,7 @@ mod modules;
 mod pretrain;
 mod program;
 mod reproduce;
+mod reproduce_classes;
 mod reproduce_report;
 mod reproduce_theory;
 mod support;

@@ -36,6 +36,7 @@ Examples:
   fewstep predict examples/digits.jsonl
   fewstep predict examples/digits.jsonl --policy paper        # the paper's decision
   fewstep predict examples/digits.jsonl --step-scale 0.3      # the default with smaller steps
+  fewstep predict examples/digit-classes.jsonl                # labels without values: classes
   fewstep predict tasks.jsonl --json > answers.jsonl
   fewstep predict tasks.jsonl --out answers.jsonl             # survives interruption:
   fewstep predict tasks.jsonl --out answers.jsonl --resume    # continue
@@ -247,7 +248,7 @@ pub(super) struct Shared {
     /// Print reports as JSON, one object per line
     #[arg(long, help_heading = "Answers")]
     pub(super) json: bool,
-    /// Add lists per block, matrices, filters and the prediction after every step to the JSON
+    /// Add lists per block or arm, matrices, filters and the prediction after every step to the JSON
     #[arg(long, help_heading = "Answers")]
     pub(super) full: bool,
     /// Write reports as JSON to FILE, line by line, instead of printing them
@@ -256,7 +257,8 @@ pub(super) struct Shared {
     /// Continue the FILE of --out: skip the tasks that it already answers
     #[arg(long, requires = "out", help_heading = "Answers")]
     pub(super) resume: bool,
-    /// Draw the curve over the numbers of steps and the block scores of each task as SVG in DIR
+    /// Draw the curve over the numbers of steps and the block scores of each task as SVG in DIR; for
+    /// classes, the probabilities, the leave-one-out log-loss and the weights of the arms
     #[arg(long, value_name = "DIR", help_heading = "Answers")]
     pub(super) figures: Option<PathBuf>,
     /// Number of tasks to work on at once [default: one per processor]

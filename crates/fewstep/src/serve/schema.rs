@@ -169,6 +169,9 @@ fn requests(limits: &Limits) -> Map<String, Value> {
             &["text", "value"],
         ),
     );
+    let class = json!({"type": "string", "minLength": 1});
+    let written = object(json!({"text": class}), &["text"]);
+    add("ClassLabel", json!({"anyOf": [class, written]}));
     add("Example", object(json!({"x": input(), "y": text()}), &["x", "y"]));
     let answer = json!({"type": ["string", "null"], "description": "Used for scoring only"});
     add("Query", object(json!({"x": input(), "y": answer}), &["x"]));
@@ -183,12 +186,16 @@ fn requests(limits: &Limits) -> Map<String, Value> {
             "id": text(),
             "template": template,
             "separator": {"type": "string", "default": "\n"},
-            "labels": list("Label", 2, limits.labels),
+            "labels": {
+                "description": "Labels with values ask for a number, labels without for a class; \
+                                without a list the answers of the examples are the classes",
+                "anyOf": [list("Label", 2, limits.labels), list("ClassLabel", 2, limits.labels)],
+            },
             "examples": list("Example", 2, limits.examples),
             "query": reference("Query"),
             "queries": list("Query", 1, limits.tasks),
         }),
-        &["id", "template", "labels", "examples"],
+        &["id", "template", "examples"],
     );
     task["oneOf"] = json!([{"required": ["query"]}, {"required": ["queries"]}]);
     add("Task", task);
@@ -381,7 +388,8 @@ fn options(limits: &Limits) -> Value {
             "enum": ["steps", "linear"],
             "description": "How an update is carried out: in the model, or by the linearised model",
         },
-        "coverage": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "coverage": share(),
+        "confidence": share(),
         "adjoint": {
             "enum": ["local", "whole"],
             "description": "Which part of a derivative is taken: the term of the token where the \

@@ -1,6 +1,7 @@
 //! `fewstep-lab reproduce`: measures what the paper measured, and says what held.
 
 pub(super) mod arguments;
+mod classes;
 
 use super::LAB;
 use crate::error::Error;
@@ -47,6 +48,7 @@ pub(super) fn reproduce(what: What, version: &str) -> Result<End, Error> {
             let run = Run { place: flags.place, tasks: flags.tasks, version, draws: None };
             run.run(&Plan::Rules(traces), flags.data.as_deref())
         }
+        What::Classes(flags) => classes::classes(&flags, version),
         What::All(flags) => {
             let mut experiments = vec![DigitShift, Heads];
             experiments.extend(flags.data.as_ref().map(|_| Sst2));

@@ -215,7 +215,7 @@ fn settings(
 }
 
 /// A model by its numbers.
-fn shape(model: &Model) -> String {
+pub(crate) fn shape(model: &Model) -> String {
     let config = model.config();
     let heads = match config.key_value_heads() {
         shared if shared < config.heads => {

@@ -341,6 +341,8 @@ pub(crate) enum Stream {
     Selection = 4,
     Development = 5,
     Trial = 6,
+    ClassesDevelopment = 7,
+    ClassesTest = 8,
 }
 
 /// Which task of which stream is drawn.
@@ -419,6 +421,8 @@ mod tests {
             Stream::Selection,
             Stream::Development,
             Stream::Trial,
+            Stream::ClassesDevelopment,
+            Stream::ClassesTest,
         ];
         let mut firsts = vec![];
         for seed in 0..5 {

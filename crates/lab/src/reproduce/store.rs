@@ -51,7 +51,7 @@ impl Store {
         }
         let store =
             Self { directory: directory.to_path_buf(), settings: settings.clone(), resume };
-        store.write_json(SETTINGS, settings)?;
+        write_json(directory, SETTINGS, settings)?;
         Ok(store)
     }
 
@@ -117,7 +117,7 @@ impl Store {
     ///
     /// [`fewstep::Error::File`] if it cannot be written.
     pub fn keep_pilot(&self, pilot: &Pilot) -> Result<(), Error> {
-        self.write_json(PILOT, pilot)
+        write_json(&self.directory, PILOT, pilot)
     }
 
     /// Opens the file of a part; returns what it holds, and how many bytes were cut off.
@@ -157,14 +157,6 @@ impl Store {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), Error> {
-        let (file, half) =
-            (self.directory.join(name), self.directory.join(format!("{name}.part")));
-        let text = serde_json::to_string_pretty(value).expect("settings become JSON") + "\n";
-        std::fs::write(&half, text).map_err(refused(&half, "write"))?;
-        std::fs::rename(&half, &file).map_err(refused(&file, "write"))
     }
 }
 
@@ -260,7 +252,19 @@ fn pilot_of(directory: &Path) -> Result<Option<Pilot>, Error> {
     if file.exists() { read_json(&file).map(Some) } else { Ok(None) }
 }
 
-fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
+/// Writes a file in one piece: half of one is never seen.
+pub(super) fn write_json(
+    directory: &Path,
+    name: &str,
+    value: &impl serde::Serialize,
+) -> Result<(), Error> {
+    let (file, half) = (directory.join(name), directory.join(format!("{name}.part")));
+    let text = serde_json::to_string_pretty(value).expect("settings become JSON") + "\n";
+    std::fs::write(&half, text).map_err(refused(&half, "write"))?;
+    std::fs::rename(&half, &file).map_err(refused(&file, "write"))
+}
+
+pub(super) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
     let text = std::fs::read_to_string(file).map_err(refused(file, "read"))?;
     serde_json::from_str(&text).map_err(|error| Error::BadSettings {
         file: file.to_path_buf(),
@@ -269,7 +273,11 @@ fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
 }
 
 /// `Ok` if both are the same; otherwise the first difference by its name.
-fn agree<T: serde::Serialize>(file: &Path, found: &T, expected: &T) -> Result<(), Error> {
+pub(super) fn agree<T: serde::Serialize>(
+    file: &Path,
+    found: &T,
+    expected: &T,
+) -> Result<(), Error> {
     let json = |value: &T| serde_json::to_value(value).expect("settings become JSON");
     match difference("", &json(found), &json(expected)) {
         None => Ok(()),

@@ -47,6 +47,9 @@ pub(in crate::cli) enum What {
     Sst2(Sentences),
     /// Which rule decides best, on tasks that differ: beyond the paper
     Rules(Rules),
+    /// Calibration, probing and adaptation on tasks of classes, against what else people do
+    #[command(after_help = super::classes::EXAMPLES)]
+    Classes(Box<super::classes::Classes>),
     /// The paper's identities and bounds: predicted against measured
     Theory(Theory),
     /// Everything; sentences only with --data

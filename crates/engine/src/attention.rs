@@ -160,18 +160,22 @@ impl AttentionPlan {
 
     /// Only the last token of each sequence asks: query row `i` belongs to sequence `i`.
     pub(crate) fn at_readouts(layout: &Layout, counts: HeadCounts) -> Self {
-        Self::at_readouts_of(layout, counts, 1)
+        let each: Vec<usize> = (0..layout.sequences()).collect();
+        Self::at_readouts_of(layout, counts, &each)
     }
 
     /// As [`AttentionPlan::at_readouts`], where each of these tokens asks several times, once for
-    /// every output of its prediction: sequence `i` has the query rows from `i · outputs` on.
-    pub(crate) fn at_readouts_of(layout: &Layout, counts: HeadCounts, outputs: usize) -> Self {
-        let sequences = layout.sequences();
-        let groups = (0..sequences).map(|sequence| {
-            let queries = sequence * outputs..(sequence + 1) * outputs;
-            (queries, layout.seen_by(sequence), false)
+    /// every output of its prediction: `sequences` says, in ascending order, whose each query row is.
+    pub(crate) fn at_readouts_of(
+        layout: &Layout,
+        counts: HeadCounts,
+        sequences: &[usize],
+    ) -> Self {
+        let first = |sequence: usize| sequences.partition_point(|&other| other < sequence);
+        let groups = (0..layout.sequences()).map(|sequence| {
+            (first(sequence)..first(sequence + 1), layout.seen_by(sequence), false)
         });
-        Self::new(groups, sequences * outputs, layout.seen_rows(), counts)
+        Self::new(groups, sequences.len(), layout.seen_rows(), counts)
     }
 
     /// As [`AttentionPlan::at_readouts`], where all heads look at the same keys and values, as wide

@@ -713,6 +713,34 @@ pub enum Error {
         /// What remains of it, token by token.
         pieces: Vec<String>,
     },
+    /// The blocks of an arm are not what they can be.
+    #[error(
+        "blocks {found:?}: expected bias, scale, readout and kinds with layers, divided by commas, \
+         for example \"readout,mlp-up@upper-half\""
+    )]
+    BadClassBlocks {
+        /// What was given.
+        found: String,
+    },
+    /// An arm names a block twice.
+    #[error("blocks {found:?}: one of them is named twice; name each once")]
+    DuplicateClassBlock {
+        /// What was given.
+        found: String,
+    },
+    /// In tokens one label begins with another, and nothing that follows tells them apart.
+    #[error(
+        "task {task:?}: in tokens label {second:?} begins with label {first:?}; put text behind \
+         {{y}} in the template, or a separator between examples, that ends a label"
+    )]
+    LabelBegins {
+        /// The task's id.
+        task: String,
+        /// The shorter label.
+        first: String,
+        /// The label that begins with it.
+        second: String,
+    },
     /// Two labels are the same token.
     #[error(
         "task {task:?}: labels {first:?} and {second:?} are the same token to this model; \

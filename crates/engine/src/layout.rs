@@ -128,6 +128,30 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Sequences that begin after some tokens that were computed earlier, and share what they begin
+    /// with, within limits.
+    pub(crate) fn shared_behind(
+        computed: usize,
+        sequences: &[Vec<u32>],
+        limits: &[usize],
+    ) -> Result<Self, Error> {
+        let mut layout = Self::shared_within(sequences, limits)?;
+        layout.behind = computed;
+        layout.positions.iter_mut().for_each(|position| *position += computed);
+        layout.lengths.iter_mut().for_each(|length| *length += computed);
+        for segment in &mut layout.segments {
+            for span in &mut segment.ancestors {
+                *span = span.start + computed..span.end + computed;
+            }
+            match segment.ancestors.first_mut() {
+                Some(first) if first.start == computed => first.start = 0,
+                _ if computed > 0 => segment.ancestors.insert(0, 0..computed),
+                _ => {}
+            }
+        }
+        Ok(layout)
+    }
+
     /// Each sequence by itself, behind tokens that were computed earlier and that all of them see.
     ///
     /// # Errors

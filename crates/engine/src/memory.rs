@@ -15,6 +15,7 @@ use std::ops::Range;
 mod local;
 
 pub use local::local_memory_plan;
+pub(crate) use local::{LOGITS_AT_ONCE, class_memory_plan};
 
 /// Bytes per row for its token, its position, and where it is a copy of, and for its place among a
 /// few sequences; and twice per block, for its name, and for its place in lists of the blocks of a

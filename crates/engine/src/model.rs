@@ -5,6 +5,7 @@
 //! serves any number of tasks and threads, and there is nothing to restore between them.
 
 use crate::blocks::BlockId;
+use crate::classes::{ClassPrompts, ObservedClasses};
 use crate::config::Config;
 use crate::error::Error;
 use crate::factors::KernelForm;
@@ -16,6 +17,7 @@ use crate::memory::{local_memory_plan, memory_plan};
 use crate::network::Network;
 use crate::observe::{Observation, observe, observe_local};
 use crate::parameters::{Parameters, Precision};
+use crate::passes::PassCount;
 use crate::prepared::Prepared;
 use crate::prompt::{PromptSettings, Prompts};
 use crate::steps::predict_updated;
@@ -23,7 +25,7 @@ use crate::task::{Query, Task};
 use crate::token_task::TokenTask;
 use crate::tokens::Tokenizer;
 use crate::update::Update;
-use fewstep_core::{Adjoint, Policy};
+use fewstep_core::{Adjoint, Base, ClassPolicy, ClassQuery, Policy};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -531,6 +533,86 @@ impl Model {
         queries: &[Query],
     ) -> Result<Vec<Result<Vec<u32>, Error>>, Error> {
         Prompts::further(task, &self.tokenizer, &self.prompts, read, queries)
+    }
+
+    /// Looks at a task of classes: label scores behind the examples and, if an arm asks for it, behind
+    /// none, and how the blocks of all arms couple them.
+    ///
+    /// Labels may have any number of tokens; the score of one is the sum of the log-probabilities of its
+    /// tokens. Derivatives are local, whatever a policy says of adjoints: each output of a prediction is a
+    /// row of one backward pass. Arms that update weights are left without blocks where their outputs, the examples times the
+    /// tokens of all labels, are more than 2048.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotClassification`] for labels with values, else as [`Model::observe`];
+    /// [`Error::LabelBegins`] for labels that nothing tells apart, [`Error::BadClassBlocks`] for blocks of
+    /// an arm that the model does not have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use fewstep_engine::{Config, Error, Model, Parameters, Task, Tokenizer};
+    /// use fewstep_core::{Policy, decide_classes};
+    ///
+    /// # let json = br#"{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2,
+    /// #                 "n_ctx": 64, "vocab_size": 256}"#;
+    /// # let config = Config::from_json(json)?;
+    /// # let parameters = Parameters::zeros(&config)?;
+    /// # let model = Model::new(config, Tokenizer::of_bytes(), parameters)?;
+    /// let task: Task = serde_json::from_str(
+    ///     r#"{"id": "t1", "template": "{x} is a {y}",
+    ///         "examples": [{"x": "Rome", "y": "place"}, {"x": "Ada", "y": "person"}],
+    ///         "queries": [{"x": "Cairo"}, {"x": "Bob"}]}"#,
+    /// )
+    /// .expect("this is a task");
+    /// let policy = Policy::default();
+    /// let seen = model.observe_classes(&task, &policy.classes)?;
+    /// let decision = decide_classes(seen.geometry(), seen.arms(), &policy)?;
+    /// // Without weights all tokens are equally likely, and the longer label is less so.
+    /// let first = decision.predict(seen.geometry(), seen.first())?;
+    /// assert!((first.icl[0] - 256.0 / 257.0).abs() < 1e-5);
+    ///
+    /// let (further, _) = model.ask_classes(&task, &seen, &task.further.clone().unwrap())?;
+    /// assert_eq!(further[0].as_ref().unwrap(), seen.first());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn observe_classes(
+        &self,
+        task: &Task,
+        policy: &ClassPolicy,
+    ) -> Result<ObservedClasses, Error> {
+        let arms = policy.arms.iter().any(|arm| arm.base == Base::ZeroShot);
+        let bases: &[Base] =
+            if arms { &[Base::FewShot, Base::ZeroShot] } else { &[Base::FewShot] };
+        let prompts = ClassPrompts::build(task, &self.tokenizer, &self.prompts, bases)?;
+        ObservedClasses::new(&self.network, task, prompts, policy, self.room())
+    }
+
+    /// What was observed of a task of classes, of further queries behind the same examples: what the
+    /// bases say of each, or what is wrong with it, and what they cost together.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::observe_classes`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Model::observe_classes`].
+    #[allow(clippy::type_complexity, reason = "one list and one count")]
+    pub fn ask_classes(
+        &self,
+        task: &Task,
+        seen: &ObservedClasses,
+        queries: &[Query],
+    ) -> Result<(Vec<Result<ClassQuery, Error>>, PassCount), Error> {
+        seen.ask(task, &self.tokenizer, &self.prompts, queries)
+    }
+
+    /// The memory that passes may take.
+    fn room(&self) -> u64 {
+        let dequantised = if self.network.is_quantised() { DEQUANTISING_BYTES } else { 0 };
+        self.memory_limit.saturating_sub(dequantised)
     }
 
     /// A task in tokens, if observing it stays within the memory limit.

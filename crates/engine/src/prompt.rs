@@ -161,45 +161,7 @@ impl Prompts {
         if task.kind() != TaskKind::Regression {
             return Err(Error::NotRegression { task: task.id.clone() });
         }
-        let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
-        let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
-        let examples = task.examples.len();
-        let shots = settings.shots.unwrap_or_default();
-        match shots.most {
-            Some(most) if most == 0 || most > examples => {
-                return Err(Error::Shots { task: task.id.clone(), found: most, examples });
-            }
-            Some(most) if most < examples => {
-                writer.show(&writer.spread(shots.seed)[..most], settings);
-            }
-            _ => {}
-        }
-        match Self::of(&writer) {
-            Err(Error::ContextTooLong { limit, .. })
-                if settings.shots.is_some_and(|shots| shots.most.is_none()) =>
-            {
-                Self::fitting(writer, limit, settings)
-            }
-            built => built,
-        }
-    }
-
-    /// Prompts that show as many examples as fit into the context.
-    fn fitting(
-        mut writer: Writer<'_>,
-        limit: usize,
-        settings: &PromptSettings,
-    ) -> Result<Self, Error> {
-        let order = writer.spread(settings.shots.unwrap_or_default().seed);
-        let mut most = writer.fitting(&order, limit)?.min(order.len() - 1);
-        loop {
-            writer.show(&order[..most], settings);
-            match Self::of(&writer) {
-                // Texts take a token more side by side than apart, sometimes.
-                Err(Error::ContextTooLong { .. }) if most > 1 => most -= 1,
-                built => return built,
-            }
-        }
+        arranged(task, tokenizer, settings, Self::of)
     }
 
     /// The prompts of further queries on the same examples, or what is wrong with each; `read` is
@@ -211,8 +173,7 @@ impl Prompts {
         read: &TokenTask,
         queries: &[Query],
     ) -> Result<Vec<Result<Vec<u32>, Error>>, Error> {
-        let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
-        let mut writer = Writer::new(task, tokenizer, settings, &inputs)?;
+        let mut writer = Writer::of_task(task, tokenizer, settings)?;
         writer.show(read.shots(), settings);
         let template = task.template()?;
         let query = task.examples.len();
@@ -228,18 +189,13 @@ impl Prompts {
     fn of(writer: &Writer<'_>) -> Result<Self, Error> {
         let task = writer.task;
         let examples = task.examples.len();
-        let packing = writer.arrangement.packing();
         let mut leave_one_out = Vec::with_capacity(examples);
-        let mut shareable = Vec::with_capacity(examples);
         let mut label_tokens = Vec::new();
         for index in 0..examples {
             leave_one_out.push(writer.prompt(Place::Example(index), &mut label_tokens)?);
         }
         let query = writer.prompt(Place::Query, &mut label_tokens)?;
-        for (at, &own) in packing.iter().enumerate() {
-            let next = packing.get(at + 1).map_or(Place::Query, |&next| Place::Example(next));
-            shareable.push(writer.shareable(own, next)?);
-        }
+        let (packing, shareable) = writer.packed()?;
         let value =
             |answer: &str| task.value_of(answer).expect("answers were found among labels");
         Ok(Self {
@@ -406,6 +362,55 @@ impl Prompts {
     }
 }
 
+/// What is built of a task's prompts: with the examples that a policy shows, or else as many as fit
+/// into the context.
+pub(crate) fn arranged<T>(
+    task: &Task,
+    tokenizer: &Tokenizer,
+    settings: &PromptSettings,
+    build: impl Fn(&Writer<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut writer = Writer::of_task(task, tokenizer, settings)?;
+    let examples = task.examples.len();
+    let shots = settings.shots.unwrap_or_default();
+    match shots.most {
+        Some(most) if most == 0 || most > examples => {
+            return Err(Error::Shots { task: task.id.clone(), found: most, examples });
+        }
+        Some(most) if most < examples => {
+            writer.show(&writer.spread(shots.seed)[..most], settings);
+        }
+        _ => {}
+    }
+    match build(&writer) {
+        Err(Error::ContextTooLong { limit, .. })
+            if settings.shots.is_some_and(|shots| shots.most.is_none()) =>
+        {
+            fitting(writer, limit, settings, build)
+        }
+        built => built,
+    }
+}
+
+/// The same with as many examples as fit into the context.
+fn fitting<T>(
+    mut writer: Writer<'_>,
+    limit: usize,
+    settings: &PromptSettings,
+    build: impl Fn(&Writer<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let order = writer.spread(settings.shots.unwrap_or_default().seed);
+    let mut most = writer.fitting(&order, limit)?.min(order.len() - 1);
+    loop {
+        writer.show(&order[..most], settings);
+        match build(&writer) {
+            // Texts take a token more side by side than apart, sometimes.
+            Err(Error::ContextTooLong { .. }) if most > 1 => most -= 1,
+            built => return built,
+        }
+    }
+}
+
 /// The inputs of the examples and, last, of the query, cut to the limit.
 fn inputs<'t>(
     task: &'t Task,
@@ -417,7 +422,7 @@ fn inputs<'t>(
 }
 
 /// An input, cut to the limit.
-fn shortened<'t>(
+pub(crate) fn shortened<'t>(
     x: &'t str,
     tokenizer: &Tokenizer,
     limit: Option<usize>,
@@ -430,7 +435,7 @@ fn shortened<'t>(
 }
 
 /// What all prompts of a task have in common.
-struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     task: &'a Task,
     tokenizer: &'a Tokenizer,
     context: usize,
@@ -444,6 +449,76 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
+    /// A writer that shows all examples.
+    pub(crate) fn of_task(
+        task: &'a Task,
+        tokenizer: &'a Tokenizer,
+        settings: &PromptSettings,
+    ) -> Result<Self, Error> {
+        let inputs = inputs(task, tokenizer, settings.max_tokens_per_example)?;
+        Self::new(task, tokenizer, settings, &inputs)
+    }
+
+    pub(crate) fn task(&self) -> &Task {
+        self.task
+    }
+
+    pub(crate) fn examples(&self) -> usize {
+        self.shown.len()
+    }
+
+    /// The examples that prompts show.
+    pub(crate) fn shots(&self) -> &[usize] {
+        self.arrangement.shots()
+    }
+
+    /// What is asked at a place, without any example before it.
+    pub(crate) fn prefix(&self, place: Place) -> &str {
+        match place {
+            Place::Example(index) => &self.prefixes[index],
+            Place::Query => &self.prefixes[self.shown.len()],
+        }
+    }
+
+    /// Asks another query.
+    pub(crate) fn ask(&mut self, prefix: String) {
+        let query = self.shown.len();
+        self.prefixes[query] = prefix;
+    }
+
+    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.tokenizer.encode(text)
+    }
+
+    /// Tokens behind those that every prompt starts with.
+    pub(crate) fn started(&self, tokens: &[u32]) -> Vec<u32> {
+        [&self.start[..], tokens].concat()
+    }
+
+    /// What stands behind a label where an example is shown.
+    pub(crate) fn ending(&self) -> String {
+        let behind = self.task.template().map_or("", |template| template.behind);
+        [behind, &self.task.separator].concat()
+    }
+
+    /// The number of tokens that stand before every input.
+    pub(crate) fn before_inputs(&self) -> Result<usize, Error> {
+        let before = self.task.template()?.before;
+        Ok(self.start.len() + self.tokenizer.encode(before)?.len())
+    }
+
+    /// The examples in the order in which their prompts share what they begin with, and how many
+    /// tokens each may share with the next.
+    pub(crate) fn packed(&self) -> Result<(Vec<usize>, Vec<usize>), Error> {
+        let packing = self.arrangement.packing();
+        let mut shareable = Vec::with_capacity(packing.len());
+        for (at, &own) in packing.iter().enumerate() {
+            let next = packing.get(at + 1).map_or(Place::Query, |&next| Place::Example(next));
+            shareable.push(self.shareable(own, next)?);
+        }
+        Ok((packing, shareable))
+    }
+
     fn new(
         task: &'a Task,
         tokenizer: &'a Tokenizer,
@@ -470,7 +545,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Shows these examples alone, whatever their order.
-    fn show(&mut self, shots: &[usize], settings: &PromptSettings) {
+    pub(crate) fn show(&mut self, shots: &[usize], settings: &PromptSettings) {
         let (examples, PromptSettings { residuals, order, .. }) = (self.shown.len(), settings);
         self.arrangement = Arrangement::new(shots.to_vec(), examples, *residuals, *order);
     }
@@ -522,7 +597,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The text of a prompt up to where its answer is asked for.
-    fn text(&self, place: Place) -> Result<String, Error> {
+    pub(crate) fn text(&self, place: Place) -> Result<String, Error> {
         let mut text = String::new();
         for other in self.others(place) {
             text.push_str(&self.shown[other]);
@@ -576,7 +651,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `Err` unless a prompt fits the model and all prompts, if they were as long, fit a task.
-    fn check_length(&self, place: Place, length: usize) -> Result<(), Error> {
+    pub(crate) fn check_length(&self, place: Place, length: usize) -> Result<(), Error> {
         let (task, prompts) = (&self.task.id, self.prefixes.len());
         if length > self.context {
             let (task, limit) = (task.clone(), self.context);
@@ -595,7 +670,7 @@ impl<'a> Writer<'a> {
             task: self.task.id.clone(),
             place,
             label: self.task.labels[label].text.clone(),
-            pieces: pieces.iter().map(|&id| self.piece(id)).collect(),
+            pieces: pieces.iter().map(|&id| self.piece(&[id])).collect(),
         }
     }
 
@@ -619,13 +694,13 @@ impl<'a> Writer<'a> {
             task: self.task.id.clone(),
             place,
             label: self.task.labels[label].text.clone(),
-            found: self.piece(found),
-            expected: self.piece(expected),
+            found: self.piece(&[found]),
+            expected: self.piece(&[expected]),
         })
     }
 
-    fn piece(&self, id: u32) -> String {
-        self.tokenizer.decode(&[id])
+    pub(crate) fn piece(&self, ids: &[u32]) -> String {
+        self.tokenizer.decode(ids)
     }
 }
 

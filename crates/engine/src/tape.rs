@@ -10,6 +10,7 @@ use crate::blocks::BlockId;
 use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::Error;
+use crate::label_tree::LabelTree;
 use crate::labels::Labels;
 use crate::layer::{
     AdjointScratch, Depth, Keeps, LayerAdjoints, LayerPass, LayerTape, ReadOuts, Scratch,
@@ -36,7 +37,7 @@ mod readout;
 
 pub(crate) use factors::{Factors, write_gradient};
 pub(crate) use local::Context;
-use local::{Local, check_local};
+use local::{Local, OutputRows, check_local};
 pub(crate) use plans::PART_ROWS;
 use plans::{Plans, Separate};
 use readout::Readout;
@@ -302,7 +303,7 @@ impl<R: Real> Tape<R> {
         model.check_blocks(blocks)?;
         check_local(blocks)?;
         let (layout, labels) = (task.layout()?, task.labels());
-        let local = Local::new(outputs.count(labels), None);
+        let local = Local::new(OutputRows::Each(outputs.count(labels)), None);
         let tape = Self::start_with(model, layout, labels, blocks, Some(local))?;
         tape.with_own_firsts(task.examples())
     }
@@ -318,7 +319,7 @@ impl<R: Real> Tape<R> {
         let blocks: Vec<BlockId> = update.blocks.iter().map(|(block, _)| *block).collect();
         model.check_blocks(&blocks)?;
         check_local(&blocks)?;
-        let local = Some(Local::new(1, None));
+        let local = Some(Local::new(OutputRows::Each(1), None));
         let mut tape = Self::start_with(model, layout, labels, &blocks, local)?;
         tape.own_firsts = update.firsts.clone();
         tape.firsts = update.firsts.clone();
@@ -357,8 +358,8 @@ impl<R: Real> Tape<R> {
 
     /// The adjoint of every output with a seed of 1.
     fn pull_back_all(&mut self) -> Result<(), Error> {
-        match self.local.as_ref().map(|local| local.outputs) {
-            Some(outputs) if outputs > 1 => {
+        match self.local.as_ref().map(|local| &local.outputs) {
+            Some(outputs) if !outputs.is_one_each() => {
                 self.pull_back_logits();
                 Ok(())
             }
@@ -441,12 +442,66 @@ impl<R: Real> Tape<R> {
         labels: &Labels,
     ) -> Result<Self, Error> {
         let layout = context.layout_behind(sequences)?;
-        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
+        let outputs = self.local.as_ref().map_or(OutputRows::Each(1), |l| l.outputs.clone());
         let local = Some(Local::new(outputs, Some(context.clone())));
         let mut tape = Self::start_with(&self.model, layout, labels, &self.blocks, local)?;
         tape.own_firsts = self.own_firsts.clone();
         tape.firsts = self.own_firsts.clone();
         Ok(tape)
+    }
+
+    /// A tape of the questions of a task of classes, prompt by prompt, with derivatives at their
+    /// read-outs; first factors that come from prompts come from those of the first examples.
+    pub(crate) fn of_labels(
+        model: &Network<R>,
+        layout: Layout,
+        blocks: &[BlockId],
+        (tree, examples): (&LabelTree, usize),
+    ) -> Result<Self, Error> {
+        if !blocks.is_empty() {
+            model.check_blocks(blocks)?;
+            check_local(blocks)?;
+        }
+        let local = Some(Local::new(label_rows(tree, layout.sequences()), None));
+        let labels = some_label(tree)?;
+        let tape = Self::start_with(model, layout, &labels, blocks, local)?;
+        tape.with_own_firsts(examples * tree.nodes())
+    }
+
+    /// The same for further prompts, with the same blocks and first factors; what they begin with as the
+    /// last sequence of this one did is not run again. Limits say what sequences may share.
+    pub(crate) fn asking_labels(
+        &self,
+        context: Option<&Arc<Context<R>>>,
+        (sequences, limits): (&[Vec<u32>], &[usize]),
+        tree: &LabelTree,
+    ) -> Result<Self, Error> {
+        let layout = match context {
+            Some(context) => context.shared_layout_behind(sequences, limits)?,
+            None => Layout::shared_within(sequences, limits)?,
+        };
+        let rows = label_rows(tree, sequences.len());
+        let local = Some(Local::new(rows, context.cloned()));
+        let labels = some_label(tree)?;
+        let mut tape = Self::start_with(&self.model, layout, &labels, &self.blocks, local)?;
+        tape.own_firsts = self.own_firsts.clone();
+        tape.firsts = self.own_firsts.clone();
+        Ok(tape)
+    }
+
+    /// What the final norm put out at each read-out in the last forward pass, `[sequences, width]`.
+    pub(crate) fn hidden(&self) -> &[R] {
+        let size = self.plans.layout.sequences() * self.model.config().width;
+        &self.scratch.gathered[..size]
+    }
+
+    /// The same tape with the factors of derivatives, from the adjoints of what the final norm puts out,
+    /// one row per output, which are written over.
+    pub(crate) fn pulled_back(mut self, normed: &mut [R]) -> Self {
+        self.pull_back_normed(normed);
+        self.adjoint_scratch = None;
+        self.release_seen();
+        self
     }
 
     /// The same tape without what another pass would write over: its factors are left.
@@ -474,7 +529,7 @@ impl<R: Real> Tape<R> {
         labels: &Labels,
     ) -> Result<Vec<R>, Error> {
         let layout = context.layout_behind(sequences)?;
-        let local = Some(Local::new(1, Some(context.clone())));
+        let local = Some(Local::new(OutputRows::Each(1), Some(context.clone())));
         Ok(Self::start_with(&self.model, layout, labels, &[], local)?.readout.predictions)
     }
 
@@ -782,6 +837,18 @@ impl<R: Real> Tape<R> {
     pub(crate) fn model(&self) -> &Network<R> {
         &self.model
     }
+}
+
+/// The sequence of each edge of a tree of labels, for all prompts.
+fn label_rows(tree: &LabelTree, sequences: usize) -> OutputRows {
+    let nodes = tree.nodes();
+    let of = |first: usize| tree.edges().iter().map(move |&(node, _)| first + node);
+    OutputRows::Listed((0..sequences / nodes).flat_map(|prompt| of(prompt * nodes)).collect())
+}
+
+/// What a tape predicts that is asked for nothing but what the final norm puts out.
+fn some_label(tree: &LabelTree) -> Result<Labels, Error> {
+    Labels::new(vec![tree.edges()[0].1], vec![0.0])
 }
 
 /// Which sequences are run: all, or all but the last, the query.

@@ -229,9 +229,9 @@ impl From<Task> for WrittenTask {
 /// See [`Task`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template<'a> {
-    before: &'a str,
+    pub(crate) before: &'a str,
     between: &'a str,
-    behind: &'a str,
+    pub(crate) behind: &'a str,
 }
 
 impl Template<'_> {

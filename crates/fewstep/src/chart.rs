@@ -3,8 +3,12 @@
 //! In: a [`Report`]. Out: lines of text. [`Curve`] and [`Grid`] say what is drawn; drawings show
 //! the same.
 
+pub(crate) mod classes;
+
+pub use classes::charts as charts_of_classes;
+
 use crate::numbers::number;
-use crate::report::{HowFar, Report, Which};
+use crate::report::{AnyReport, HowFar, Report, Which};
 use crate::text::Style;
 use fewstep_core::{Decision, HorizonName};
 use fewstep_engine::{BlockId, BlockKind};
@@ -224,6 +228,15 @@ pub fn charts(report: &Report, style: Style) -> String {
         text.push_str(&grid.text(largest, style));
     }
     text
+}
+
+/// The charts of a report of either kind.
+#[must_use]
+pub fn any_charts(report: &AnyReport, style: Style) -> String {
+    match report {
+        AnyReport::Regression(report) => charts(report, style),
+        AnyReport::Classes(report) => classes::charts(report, style),
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,25 @@ pub enum Error {
         /// The field; every interface has its own spelling for it.
         field: Field,
     },
+    /// Steps are to be taken in the model for a task of classes.
+    #[error("{}", steps_for_classes(Field::DYNAMICS.name()))]
+    StepsForClasses,
+    /// A setting of regression was given, and a task is of classes.
+    #[error("{}", regression_only(field.name()))]
+    RegressionOnly {
+        /// The field.
+        field: Field,
+    },
+    /// An update is to be saved, or a saved one applied, for a task of classes.
+    #[error(
+        "{flag} concerns tasks of regression: the answer to a task of classes averages over several \
+         updates; omit it, or give every label a value"
+    )]
+    AdapterForClasses {
+        /// The flag.
+        flag: &'static str,
+    },
+
     // Files.
     /// The operating system refused something.
     #[error("cannot {action} {}: {kind}", file.display())]
@@ -215,13 +234,30 @@ fn no_low_rank_blocks(name: &str) -> String {
     )
 }
 
+/// Why no steps are taken for a task of classes, by the name that a door gives the field.
+fn steps_for_classes(name: &str) -> String {
+    format!(
+        "{name} is steps; it must be linear for a task of classes, which the linearised model \
+         answers"
+    )
+}
+
+/// Why a setting does not concern classes, by the name that a door gives it.
+fn regression_only(name: &str) -> String {
+    format!(
+        "{name} is about tasks of regression; omit it for a task of classes, or write arms under \
+         classes in a policy"
+    )
+}
+
 impl Error {
     /// The field of a policy, or of the settings beside it, that is wrong, if one is.
     #[must_use]
     pub fn field(&self) -> Option<Field> {
         use fewstep_engine::Error as Refused;
         match self {
-            Self::NoLowRankBlocks { field } => Some(*field),
+            Self::NoLowRankBlocks { field } | Self::RegressionOnly { field } => Some(*field),
+            Self::StepsForClasses => Some(Field::DYNAMICS),
             Self::Core(error) => error.field(),
             Self::Engine(Refused::LoraRank { .. }) => Some(Field::LORA_RANK),
             Self::Engine(
@@ -231,6 +267,9 @@ impl Error {
                 | Refused::NoGate { .. }
                 | Refused::DuplicateBlock { .. },
             ) => Some(Field::BLOCKS),
+            Self::Engine(
+                Refused::BadClassBlocks { .. } | Refused::DuplicateClassBlock { .. },
+            ) => Some(Field::ARMS),
             _ => None,
         }
     }
@@ -241,6 +280,8 @@ impl Error {
         match self {
             Self::Core(error) => error.with_flags(),
             Self::NoLowRankBlocks { field } => no_low_rank_blocks(field.flag()),
+            Self::RegressionOnly { field } => regression_only(field.flag()),
+            Self::StepsForClasses => steps_for_classes(Field::DYNAMICS.flag()),
             other => other.to_string(),
         }
     }

@@ -3,10 +3,14 @@
 //! The colours can be told apart by people who are colour-blind. The background and the writing
 //! follow the reader's choice of a light or a dark display.
 
+mod classes;
+
+pub use classes::drawings as drawings_of_classes;
+
 use crate::adapter::file_name;
 use crate::chart::{Curve, Grid};
 use crate::error::{Error, refused};
-use crate::report::Report;
+use crate::report::{AnyReport, Report};
 use plotters::prelude::*;
 use std::error::Error as StdError;
 use std::path::Path;
@@ -77,16 +81,21 @@ pub fn evidence(curve: &Curve, title: &str) -> Result<String, Error> {
     render(Path::new("evidence"), |svg| draw_curve(curve, title, svg))
 }
 
-/// Draws a report into a directory: `ID.evidence.svg` and one `ID.KIND.svg` per kind of block; of a
-/// task with a list of queries `ID.query-0.evidence.svg` and so on.
+/// Draws a report into a directory: `ID.evidence.svg` and one `ID.KIND.svg` per kind of block, for a
+/// task of classes `ID.probabilities.svg`, `ID.log-loss.svg` and `ID.arms.svg`; of a task with a list of
+/// queries `ID.query-0.evidence.svg` and so on.
 ///
 /// # Errors
 ///
 /// [`Error::Figure`] if something cannot be drawn, [`Error::File`] if it cannot be written.
-pub fn draw(report: &Report, directory: &Path) -> Result<(), Error> {
-    let query = report.query.map_or(String::new(), |query| format!(".query-{query}"));
-    let id = file_name(&report.id) + &query;
-    for (name, svg) in drawings(report)? {
+pub fn draw(report: &AnyReport, directory: &Path) -> Result<(), Error> {
+    let query = report.query().map_or(String::new(), |query| format!(".query-{query}"));
+    let id = file_name(report.id()) + &query;
+    let drawn = match report {
+        AnyReport::Regression(report) => drawings(report)?,
+        AnyReport::Classes(report) => classes::drawings(report)?,
+    };
+    for (name, svg) in drawn {
         let file = directory.join(format!("{id}.{name}.svg"));
         std::fs::write(&file, svg).map_err(refused(&file, "write"))?;
     }

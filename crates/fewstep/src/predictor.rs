@@ -3,13 +3,17 @@
 //! In: a [`Task`]. Out: [`Predicted`]. A predictor is read-only, so that any number of threads may
 //! use one at the same time. It neither reads nor writes files.
 
+mod classes;
+
+pub use classes::DecidedClasses;
+
 use crate::error::Error;
 use crate::observed::Observed;
-use crate::report::{Passes, Prediction, Report, Which};
-use fewstep_core::{Adjoint, Decision, Dynamics, Plan, Policy, decide};
+use crate::report::{AnyReport, Passes, Prediction, Report, Which};
+use fewstep_core::{Adjoint, Decision, Dynamics, Field, Plan, Policy, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
-    PassCount, Prepared, Query, Steps, Tape, Task, Update, choose_blocks, descend,
+    PassCount, Prepared, Query, Steps, Tape, Task, TaskKind, Update, choose_blocks, descend,
     predict_linear, predict_linear_local,
 };
 use std::collections::BTreeMap;
@@ -48,6 +52,8 @@ pub struct Predictor {
     action: Action,
     full: bool,
     keep: bool,
+    /// A setting that was asked for and is about regression alone.
+    regression_only: Option<Field>,
 }
 
 /// What is shown of further queries at once.
@@ -70,6 +76,21 @@ pub struct Predicted {
     /// and updates are [kept](Predictor::with_updates); one block of zeros if the decision was to
     /// leave the model alone.
     pub update: Option<Update>,
+}
+
+/// What came of one query, of either kind of task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// What is said about it.
+    pub report: AnyReport,
+    /// The update, as in [`Predicted`]; a task of classes has none, but an average over several.
+    pub update: Option<Update>,
+}
+
+impl From<Predicted> for Answered {
+    fn from(Predicted { report, update }: Predicted) -> Self {
+        Self { report: report.into(), update }
+    }
 }
 
 impl Predictor {
@@ -96,7 +117,15 @@ impl Predictor {
         let blocks = choose_blocks(&policy.blocks, model.config())?;
         policy.check_budget(blocks.len())?;
         let model = model.with_policy(&policy);
-        Ok(Self { model, policy, blocks, action, full: false, keep: false })
+        Ok(Self {
+            model,
+            policy,
+            blocks,
+            action,
+            full: false,
+            keep: false,
+            regression_only: None,
+        })
     }
 
     /// The same predictor with or without matrices, filters and paths in its reports. With them the
@@ -104,6 +133,13 @@ impl Predictor {
     #[must_use]
     pub fn with_matrices(mut self, full: bool) -> Self {
         self.full = full;
+        self
+    }
+
+    /// The same predictor, which refuses tasks of classes by the name of this setting if there is one.
+    #[must_use]
+    pub(crate) fn with_regression_only(mut self, field: Option<Field>) -> Self {
+        self.regression_only = field;
         self
     }
 
@@ -150,12 +186,13 @@ impl Predictor {
         self.carried_out(task, prepared, &decision)
     }
 
-    /// Answers every query of a task, in order: what is observed of the examples serves all of them,
-    /// and a further query costs its own tokens. An error about one query stands in its place.
+    /// Answers every query of a task of either kind, in order: what is observed of the examples serves
+    /// all of them, and a further query costs its own tokens. An error about one query stands in its
+    /// place.
     ///
     /// # Errors
     ///
-    /// Those of [`Predictor::answer`] for the examples.
+    /// Those of [`Predictor::answer`] and [`Predictor::observe_classes`] for the examples.
     ///
     /// # Examples
     ///
@@ -170,40 +207,28 @@ impl Predictor {
     /// let predictor = Predictor::new(fewstep::builtin()?, Policy::default(), Action::Act)?;
     /// let answers = predictor.answers(&task)?;
     /// assert_eq!(answers.len(), 2);
-    /// assert_eq!(answers[1].as_ref().map(|answer| answer.report.query), Ok(Some(1)));
+    /// assert_eq!(answers[1].as_ref().map(|answer| answer.report.query()), Ok(Some(1)));
     /// # Ok::<(), fewstep::Error>(())
     /// ```
-    pub fn answers(&self, task: &Task) -> Result<Vec<Result<Predicted, Error>>, Error> {
+    pub fn answers(&self, task: &Task) -> Result<Vec<Result<Answered, Error>>, Error> {
+        if task.kind() == TaskKind::Classification {
+            let answers = in_turn(
+                task,
+                |task| self.observe_classes(task),
+                |decided, queries| decided.ask(self, task, queries),
+            )?;
+            let answered = |report| Answered { report: AnyReport::from(report), update: None };
+            return Ok(numbered(task, answers, answered));
+        }
         if task.further.is_none() {
-            return Ok(vec![Ok(self.answer(task)?)]);
+            return Ok(vec![Ok(self.answer(task)?.into())]);
         }
-        let queries: Vec<Query> = task.queries().cloned().collect();
-        let mut answers: Vec<Result<Predicted, Error>> = Vec::with_capacity(queries.len());
-        let mut observed = None;
-        // The first that can be asked is observed together with the examples.
-        while let (None, Some(query)) = (&observed, queries.get(answers.len())) {
-            match self.observe(&task.asking(query)) {
-                Ok((first, kept)) => {
-                    answers.push(Ok(first));
-                    observed = Some(kept);
-                }
-                Err(Error::Engine(error)) if error.is_about_query() => {
-                    answers.push(Err(error.into()));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        if let Some(observed) = observed {
-            let left = &queries[answers.len()..];
-            for queries in left.chunks(QUERIES_AT_ONCE) {
-                answers.extend(observed.ask(self, task, queries)?);
-            }
-        }
-        let numbered = |(index, answer): (usize, Result<Predicted, Error>)| {
-            let Predicted { report, update } = answer?;
-            Ok(Predicted { report: report.asked(Some(index)), update })
-        };
-        Ok(answers.into_iter().enumerate().map(numbered).collect())
+        let answers = in_turn(
+            task,
+            |task| self.observe(task),
+            |observed, queries| observed.ask(self, task, queries),
+        )?;
+        Ok(numbered(task, answers, Answered::from))
     }
 
     /// Answers a task's own query, and keeps what others on the same examples need.
@@ -428,6 +453,53 @@ impl Predictor {
     }
 }
 
+/// Answers the queries of a task one after the other: the first that can be asked is observed together
+/// with the examples, the others some at a time.
+fn in_turn<R, O>(
+    task: &Task,
+    observe: impl Fn(&Task) -> Result<(R, O), Error>,
+    ask: impl Fn(&O, &[Query]) -> Result<Vec<Result<R, Error>>, Error>,
+) -> Result<Vec<Result<R, Error>>, Error> {
+    if task.further.is_none() {
+        return Ok(vec![Ok(observe(task)?.0)]);
+    }
+    let queries: Vec<Query> = task.queries().cloned().collect();
+    let mut answers: Vec<Result<R, Error>> = Vec::with_capacity(queries.len());
+    let mut observed = None;
+    while let (None, Some(query)) = (&observed, queries.get(answers.len())) {
+        match observe(&task.asking(query)) {
+            Ok((first, kept)) => {
+                answers.push(Ok(first));
+                observed = Some(kept);
+            }
+            Err(Error::Engine(error)) if error.is_about_query() => {
+                answers.push(Err(error.into()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(observed) = observed {
+        let left = &queries[answers.len()..];
+        for queries in left.chunks(QUERIES_AT_ONCE) {
+            answers.extend(ask(&observed, queries)?);
+        }
+    }
+    Ok(answers)
+}
+
+/// Answers with the number of their query, if the task has a list of them.
+fn numbered<R>(
+    task: &Task,
+    answers: Vec<Result<R, Error>>,
+    answered: impl Fn(R) -> Answered,
+) -> Vec<Result<Answered, Error>> {
+    let one = |(index, answer): (usize, Result<R, Error>)| {
+        let Answered { report, update } = answered(answer?);
+        Ok(Answered { report: report.asked(task.further.is_some().then_some(index)), update })
+    };
+    answers.into_iter().enumerate().map(one).collect()
+}
+
 /// Predictions without an update and with one that was made before.
 struct Before {
     icl: f64,
@@ -464,7 +536,7 @@ fn finite(predictions: &[f32], steps: usize) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fewstep_core::{Field, HorizonName, HorizonRule, Selection};
+    use fewstep_core::{HorizonName, HorizonRule, Selection};
 
     #[test]
     fn policies_that_cannot_be_followed_are_refused_before_any_task() {

@@ -4,9 +4,16 @@
 //! figures show the same fields. Nothing is computed here but differences, and what filters do at
 //! eigenvalues. Numbers that are not finite become `null`.
 
+mod any;
+mod classes;
 mod lines;
 mod path;
 
+pub use any::AnyReport;
+pub use classes::{
+    Arm, ArmLosses, Arms, ClassBasis, ClassHowFar, ClassReport, ClassWhen, ClassesSeen,
+    Descent, Probabilities, ZeroShot,
+};
 pub use lines::Lines;
 pub use path::Path;
 
@@ -342,9 +349,9 @@ impl Report {
 
 /// A report as it is written: with the lines that people read.
 #[derive(Serialize)]
-struct Written<'a> {
+struct Written<'a, R> {
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a R,
     lines: Lines,
 }
 

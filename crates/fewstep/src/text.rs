@@ -3,9 +3,12 @@
 //! In: [`Report`]s and [`Failure`]s. Out: lines for a person. The numbers are those of the report,
 //! to three digits.
 
-pub use crate::numbers::number;
+mod classes;
 
-use crate::report::{Failure, Lines, Report};
+pub use crate::numbers::number;
+pub use classes::ClassSummary;
+
+use crate::report::{AnyReport, Failure, Lines, Report};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -46,8 +49,18 @@ impl Style {
 /// A report in lines: the id, the three answers, the prediction, and errors if they are known.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
-    let mut text = style.bold(&titled(&report.id, report.query));
-    let Lines { when, how_far, which, prediction, error } = Lines::of(report);
+    written(&titled(&report.id, report.query), Lines::of(report), style)
+}
+
+/// A report of either kind in lines.
+#[must_use]
+pub fn any_report(report: &AnyReport, style: Style) -> String {
+    written(&titled(report.id(), report.query()), report.lines(), style)
+}
+
+fn written(title: &str, lines: Lines, style: Style) -> String {
+    let mut text = style.bold(title);
+    let Lines { when, how_far, which, prediction, error } = lines;
     let lines = [
         ("when", when),
         ("how far", how_far),
@@ -57,6 +70,8 @@ pub fn report(report: &Report, style: Style) -> String {
     ];
     for (name, content) in lines {
         if let Some(content) = content {
+            // The sentences about classes quote labels.
+            let content = printable(&content);
             let _ = write!(text, "\n  {} {content}", style.dim(&format!("{name:<10}")));
         }
     }
@@ -94,7 +109,7 @@ fn printable(text: &str) -> String {
 /// let summary = fewstep::text::Summary::default();
 /// assert_eq!(summary.tasks(), 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Tasks that were answered.
     pub answered: u64,
@@ -112,9 +127,25 @@ pub struct Summary {
     pub steps: f64,
     /// Sum and count of the squared errors: without adapting, adapted, linear.
     pub errors: [(f64, u64); 3],
+    /// What is known about tasks of classes.
+    pub classes: ClassSummary,
 }
 
 impl Summary {
+    /// Counts a report of either kind.
+    pub fn add_any(&mut self, report: &AnyReport) {
+        match report {
+            AnyReport::Regression(report) => self.add(report),
+            AnyReport::Classes(report) => {
+                self.answered += 1;
+                self.decided += 1;
+                self.adapted += u64::from(report.when.adapt);
+                self.steps += report.how_far.mean_horizon;
+                self.classes.add(&report.prediction);
+            }
+        }
+    }
+
     /// Counts a report.
     pub fn add(&mut self, report: &Report) {
         self.answered += 1;
@@ -155,6 +186,7 @@ impl Summary {
         }
         text.push('\n');
         self.write_errors(&mut text, style);
+        text.push_str(&self.classes.text(style));
         if self.answered > 0 {
             let each = took.as_secs_f64() * 1e3 / self.answered as f64;
             let _ = writeln!(text, "  {} {each:.1} ms per task", style.dim("time      "));

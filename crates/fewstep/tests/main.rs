@@ -4,6 +4,7 @@
 
 mod adapters;
 mod bad_tasks;
+mod classes;
 mod kept;
 mod low_rank;
 mod paths;

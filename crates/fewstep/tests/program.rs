@@ -83,6 +83,7 @@ fn reports_have_the_fields_that_programs_rely_on() {
     let policy = [
         "adjoint",
         "blocks",
+        "classes",
         "coverage",
         "dynamics",
         "horizon",

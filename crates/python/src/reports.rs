@@ -7,7 +7,8 @@ use crate::work::{own_thread, wait};
 use fewstep::report::Failure as Failed;
 use fewstep::stream::guarded;
 use fewstep::stream::in_order;
-use fewstep::{Error, Predictor};
+use fewstep::{Answered, AnyReport, Error, Predictor};
+use fewstep_engine::TaskKind;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -26,6 +27,11 @@ type Job = (u64, Result<fewstep_engine::Task, Failed>);
 /// What came of a task: a report for each of its queries, or why there is none.
 pub(crate) type Answers = Vec<Result<fewstep::Report, Failed>>;
 
+/// A task of classes where one of numbers is expected.
+fn not_regression(task: &fewstep_engine::Task) -> Error {
+    fewstep_engine::Error::NotRegression { task: task.id.clone() }.into()
+}
+
 /// Answers every query of a task, as the `line`-th of many.
 pub(crate) fn answers(
     predictor: &Predictor,
@@ -36,12 +42,17 @@ pub(crate) fn answers(
     let failed = |error: Error, query: Option<usize>| {
         Err(Failed { id: Some(task.id.clone()), line, query, error: error.to_string() })
     };
+    if task.kind() == TaskKind::Classification {
+        return vec![failed(not_regression(task), None)];
+    }
     match guarded(|| predictor.answers(task)) {
         Err(error) => vec![failed(error, None)],
         Ok(answers) => {
-            let one = |(index, answer): (usize, Result<fewstep::Predicted, Error>)| match answer
-            {
-                Ok(answer) => Ok(answer.report),
+            let one = |(index, answer): (usize, Result<Answered, Error>)| match answer {
+                Ok(Answered { report: AnyReport::Regression(report), .. }) => Ok(*report),
+                Ok(Answered { report: AnyReport::Classes(_), .. }) => {
+                    failed(not_regression(task), listed.then_some(index))
+                }
                 Err(error) => failed(error, listed.then_some(index)),
             };
             answers.into_iter().enumerate().map(one).collect()

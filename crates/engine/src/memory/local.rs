@@ -12,7 +12,12 @@ use crate::blocks::BlockId;
 use crate::config::Config;
 use crate::layout::Layout;
 use crate::lora::Lora;
+use crate::network::Network;
 use crate::ops::FEW_ROWS;
+use crate::real::Real;
+
+/// Numbers of the vocabulary's logits that are held at once.
+pub(crate) const LOGITS_AT_ONCE: usize = 1 << 24;
 
 /// As [`memory_plan`](super::memory_plan), for [`observe_local`](crate::observe_local).
 ///
@@ -43,14 +48,46 @@ pub fn local_memory_plan(
     if config.check().is_err() {
         return u64::MAX;
     }
+    let outputs = layout.sequences();
+    plan(config, layout, blocks, Outputs { lora, number, outputs })
+}
+
+/// As [`local_memory_plan`], for the label scores of a task of classes: with this number of outputs, and
+/// the logits of the vocabulary for some of them at a time.
+pub(crate) fn class_memory_plan<R: Real>(
+    model: &Network<R>,
+    layout: &Layout,
+    blocks: &[BlockId],
+    outputs: usize,
+) -> u64 {
+    let (config, number) = (model.config(), size_of::<R>());
+    let logits = LOGITS_AT_ONCE.min(outputs * config.vocabulary);
+    let rows = 2 * outputs * config.width;
+    let more = ((logits + rows) * number) as u64;
+    let outputs = if blocks.is_empty() { layout.sequences() } else { outputs };
+    let of = Outputs { lora: model.lora(), number, outputs };
+    plan(config, layout, blocks, of).saturating_add(more)
+}
+
+/// What derivatives are of, and in which form.
+struct Outputs<'a> {
+    lora: &'a Lora,
+    number: usize,
+    outputs: usize,
+}
+
+fn plan(config: &Config, layout: &Layout, blocks: &[BlockId], of: Outputs<'_>) -> u64 {
+    let Outputs { lora, number, outputs } = of;
     let [forward, ..] = Rows::of(layout);
+    let outputs = outputs as f64;
     let lowest = blocks.iter().map(BlockId::layer).min().unwrap_or(0).min(config.layers);
     let size = number as f64;
     let kept = kept(config, &forward, blocks, lowest) + first_factors(config, blocks, lora);
     let passing = passing(config, &forward);
     let directions = direction_buffers(config, &forward, blocks, lora, size);
-    let back = adjoints(config, &forward, blocks, lowest);
-    let kernels = 3.0 * blocks.len() as f64 * (forward.sequences + 1.0).powi(2);
+    let back = adjoints(config, Rows { sequences: outputs, ..forward }, blocks, lowest)
+        + repeated(config, &forward, outputs);
+    let kernels = 3.0 * blocks.len() as f64 * (outputs + 1.0).powi(2);
     let bytes = kept * size
         + (passing * size).max(directions).max(back * size)
         + kernels * 8.0
@@ -105,8 +142,18 @@ fn packed(rows: f64, factors: f64) -> f64 {
     if rows <= FEW_ROWS as f64 { 0.0 } else { factors }
 }
 
-/// The backward pass of one row per sequence, and the factors that it leaves.
-fn adjoints(config: &Config, forward: &Rows, blocks: &[BlockId], lowest: usize) -> f64 {
+/// What was kept of the read-outs of one layer, once for each of their outputs.
+fn repeated(config: &Config, forward: &Rows, outputs: f64) -> f64 {
+    if outputs <= forward.sequences {
+        return 0.0;
+    }
+    let Widths { stream, attention, slopes, .. } = Widths::of(config);
+    let probabilities = config.heads as f64 * forward.longest;
+    outputs * (2.0 * stream + attention + slopes + 2.0 + probabilities)
+}
+
+/// The backward pass of one row per output, and the factors that it leaves.
+fn adjoints(config: &Config, forward: Rows, blocks: &[BlockId], lowest: usize) -> f64 {
     let Widths { stream, attention, key_values, slopes } = Widths::of(config);
     let rows = forward.sequences;
     let total = rows * (4.0 * stream + 2.0 * attention + 2.0 * key_values + slopes)

@@ -150,15 +150,16 @@ impl<R: Real> Tape<R> {
         let config = self.model.config();
         let plans = self.adjoint_plans();
         let (mut all_rows, mut all_sequences) = (plans.layout.rows(), plans.layout.sequences());
-        let local = self.local.as_ref().map(|local| local.outputs);
+        let local = self.local.as_ref().map(|local| &local.outputs);
         if let Some(outputs) = local {
-            (all_rows, all_sequences) = (all_sequences * outputs, all_sequences * outputs);
+            let count = outputs.count(all_sequences);
+            (all_rows, all_sequences) = (count, count);
         }
         let [rows, sequences, group] = match (&self.separate, local) {
             (Some(separate), _) => separate.largest_part(),
             (None, None) => [all_rows, all_sequences, plans.largest_group()],
             (None, Some(outputs)) => {
-                [all_rows, all_sequences, outputs * plans.at_readouts.largest_group()]
+                [all_rows, all_sequences, outputs.most() * plans.at_readouts.largest_group()]
             }
         };
         self.adjoints = self.room_for_adjoints(all_rows, all_sequences);
@@ -171,7 +172,7 @@ impl<R: Real> Tape<R> {
         let folded = sequences * config.heads * config.width;
         // Whether an adjoint goes further down than to the values of the last layer.
         let through = self.lowest + 1 < config.layers || self.depth > Depth::Value;
-        let through = through && local.is_none();
+        let through = through && self.local.is_none();
         let if_through = |size: usize| Buffer::new(if through { size } else { 0 });
         self.adjoint_scratch = Some(AdjointScratch {
             outputs: BlockKind::MATRICES.map(|kind| match kind {

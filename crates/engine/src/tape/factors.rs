@@ -39,8 +39,8 @@ impl<R: Real> Tape<R> {
 
     /// How many derivatives there are: one per sequence, or one per output of each.
     pub(super) fn differentiated_outputs(&self) -> usize {
-        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
-        self.adjoint_plans().layout.sequences() * outputs
+        let sequences = self.adjoint_plans().layout.sequences();
+        self.local.as_ref().map_or(sequences, |local| local.outputs.count(sequences))
     }
 
     /// The same for this number of rows and sequences.
@@ -153,12 +153,13 @@ impl<R: Real> Tape<R> {
             return Cow::Borrowed(&self.adjoints[layer - self.lowest].asking);
         }
         let values = self.forward_inputs(layer, kind);
-        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
-        if outputs > 1 {
+        let outputs = self.local.as_ref().map(|local| &local.outputs);
+        if let Some(outputs) = outputs.filter(|outputs| !outputs.is_one_each()) {
             // Each of a sequence's outputs has the same inputs.
-            let size = self.rows_of(layer, kind) / self.differentiated_outputs();
-            let each = values.chunks_exact(size * self.factor_shape(layer, kind).0);
-            return Cow::Owned(each.flat_map(|inputs| inputs.repeat(outputs)).collect());
+            let rows = outputs.sequences(self.adjoint_plans().layout.sequences());
+            let size = self.rows_of(layer, kind) / rows.len().max(1);
+            let width = size * self.factor_shape(layer, kind).0;
+            return Cow::Owned(gathered(&values, &rows, width));
         }
         // Rows that the adjoint does not have come last.
         let size = self.rows_of(layer, kind) * self.factor_shape(layer, kind).0;

@@ -7,7 +7,7 @@
 //! for the backward pass, and nothing else of them.
 
 use super::plans::Plans;
-use super::readout::LogitSeeds;
+use super::readout::RowSeeds;
 use super::{Sequences, Streams, Tape};
 use crate::attention::{AttentionPlan, HeadCounts};
 use crate::block_kind::BlockKind;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) struct Local<R: Real> {
     /// How many derivatives each prediction has: of itself, or of the logit of each label.
-    pub(super) outputs: usize,
+    pub(super) outputs: OutputRows,
     /// What was computed before the tokens of the layout.
     pub(super) context: Option<Arc<Context<R>>>,
     /// What further sequences may see of the last one.
@@ -40,8 +40,52 @@ pub(super) struct Local<R: Real> {
     pub(super) weights: Option<Vec<R>>,
 }
 
+/// Which read-out each output belongs to.
+#[derive(Clone, Debug)]
+pub(super) enum OutputRows {
+    /// Every sequence has this number of outputs.
+    Each(usize),
+    /// The sequence of each output, in ascending order.
+    Listed(Arc<[usize]>),
+}
+
+impl OutputRows {
+    /// The sequence of each output.
+    pub(super) fn sequences(&self, sequences: usize) -> Vec<usize> {
+        match self {
+            Self::Each(outputs) => {
+                (0..sequences).flat_map(|index| std::iter::repeat_n(index, *outputs)).collect()
+            }
+            Self::Listed(rows) => rows.to_vec(),
+        }
+    }
+
+    /// The number of outputs of this number of sequences.
+    pub(super) fn count(&self, sequences: usize) -> usize {
+        match self {
+            Self::Each(outputs) => sequences * outputs,
+            Self::Listed(rows) => rows.len(),
+        }
+    }
+
+    /// The largest number of outputs of one sequence.
+    pub(super) fn most(&self) -> usize {
+        match self {
+            Self::Each(outputs) => *outputs,
+            Self::Listed(rows) => {
+                rows.chunk_by(|a, b| a == b).map(<[usize]>::len).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Whether every sequence has one output.
+    pub(super) fn is_one_each(&self) -> bool {
+        matches!(self, Self::Each(1))
+    }
+}
+
 impl<R: Real> Local<R> {
-    pub(super) fn new(outputs: usize, context: Option<Arc<Context<R>>>) -> Self {
+    pub(super) fn new(outputs: OutputRows, context: Option<Arc<Context<R>>>) -> Self {
         Self { outputs, context, path: None, known: false, weights: None }
     }
 }
@@ -80,6 +124,21 @@ impl<R: Real> Context<R> {
         Layout::behind(shared, &own)
     }
 
+    /// As [`Context::layout_behind`], where sequences share what they begin with, within limits.
+    pub(crate) fn shared_layout_behind(
+        &self,
+        sequences: &[Vec<u32>],
+        limits: &[usize],
+    ) -> Result<Layout, Error> {
+        let shared = sequences.iter().map(|sequence| self.shared_with(sequence));
+        let shared = shared.min().unwrap_or(0);
+        let own: Vec<Vec<u32>> =
+            sequences.iter().map(|sequence| sequence[shared..].to_vec()).collect();
+        let left: Vec<usize> =
+            limits.iter().map(|limit| limit.saturating_sub(shared)).collect();
+        Layout::shared_behind(shared, &own, &left)
+    }
+
     /// How many tokens at the beginning of a sequence are these, and at least one is not.
     fn shared_with(&self, sequence: &[u32]) -> usize {
         let before = &sequence[..sequence.len().saturating_sub(1)];
@@ -97,15 +156,12 @@ struct OwnRows {
 }
 
 impl OwnRows {
-    fn new(layout: &Layout, config: &Config, outputs: usize) -> Self {
-        let sequences: Vec<usize> = (0..layout.sequences())
-            .flat_map(|sequence| std::iter::repeat_n(sequence, outputs))
-            .collect();
+    fn new(layout: &Layout, config: &Config, sequences: Vec<usize>) -> Self {
         let readouts: Vec<usize> = layout.readout_rows().collect();
         let position = |&sequence: &usize| layout.positions()[readouts[sequence]];
         let alone = |row: usize| row..row + 1;
         Self {
-            plan: AttentionPlan::at_readouts_of(layout, HeadCounts::of(config), outputs),
+            plan: AttentionPlan::at_readouts_of(layout, HeadCounts::of(config), &sequences),
             positions: sequences.iter().map(position).collect(),
             sums: Sums::apart((0..sequences.len()).map(alone).collect()),
             sequences,
@@ -281,18 +337,25 @@ impl<R: Real> Tape<R> {
 
     /// The adjoint of every output by itself; `logits [sequences · outputs, labels]` are the seeds.
     pub(super) fn pull_back_rows(&mut self, logits: &[R]) {
+        let rows = logits.len() / self.readout.labels();
+        let mut normed = Buffer::new(rows * self.model.config().width);
+        self.readout.adjoint_of_logits(&self.model, logits, &mut normed);
+        self.pull_back_normed(&mut normed);
+    }
+
+    /// As [`Tape::pull_back_rows`] from the adjoints of what the final norm puts out,
+    /// `[outputs, width]`, which are written over.
+    pub(crate) fn pull_back_normed(&mut self, normed: &mut [R]) {
         let config = &self.model.config().clone();
-        let outputs = self.local.as_ref().map_or(1, |local| local.outputs);
         let layout = &self.examples.as_ref().unwrap_or(&self.plans).layout;
-        let own = OwnRows::new(layout, config, outputs);
-        let size = own.sequences.len() * config.width;
-        let mut stream = Buffer::new(size);
+        let outputs = self.local.as_ref().map_or(&OutputRows::Each(1), |local| &local.outputs);
+        let alone = outputs.is_one_each();
+        let own = OwnRows::new(layout, config, outputs.sequences(layout.sequences()));
+        let mut stream = Buffer::new(own.sequences.len() * config.width);
+        let seeds = RowSeeds { sequences: &own.sequences, values: normed };
+        self.readout.adjoint_of_normed(&self.model, seeds, &mut stream);
         self.allocate_adjoints();
         self.scratch.make_room(own.sequences.len(), config);
-        let mut normed = Buffer::new(size);
-        let seeds = LogitSeeds { logits, outputs };
-        self.readout.adjoint_of_logits(&self.model, seeds, &mut normed, &mut stream);
-        drop(normed);
         self.lend();
         let scratch = self.adjoint_scratch.as_mut().expect("it was allocated before");
         for (index, tape) in self.layers.iter_mut().enumerate().rev() {
@@ -308,7 +371,7 @@ impl<R: Real> Tape<R> {
                 sums: &own.sums,
             };
             let adjoints = &mut self.adjoints[index];
-            if outputs == 1 {
+            if alone {
                 let backward = LayerBackward { tape, adjoints, scratch, depth };
                 pull_back_layer(&pass, &mut stream, backward);
                 continue;

@@ -23,12 +23,12 @@ pub(super) struct Readout<R> {
     pub(super) predictions: Vec<R>,
 }
 
-/// The adjoints of the logits of all labels, `logits [rows, labels]`, where each sequence has as many
-/// rows as it has outputs.
-#[derive(Clone, Copy)]
-pub(super) struct LogitSeeds<'a, R> {
-    pub(super) logits: &'a [R],
-    pub(super) outputs: usize,
+/// Adjoints of what the final norm puts out, or of what is made of it: the rows' sequences, and a row
+/// for each.
+pub(super) struct RowSeeds<'a, R> {
+    pub(super) sequences: &'a [usize],
+    /// They are written over.
+    pub(super) values: &'a mut [R],
 }
 
 impl<R: Real> Readout<R> {
@@ -76,8 +76,10 @@ impl<R: Real> Readout<R> {
     ) {
         let logits = self.logits_of(seeds);
         let size = seeds.len() * model.config().width;
-        let seeds = LogitSeeds { logits: &logits, outputs: 1 };
-        self.adjoint_of_logits(model, seeds, &mut normed[..size], &mut stream[..size]);
+        let each: Vec<usize> = (0..seeds.len()).collect();
+        self.adjoint_of_logits(model, &logits, &mut normed[..size]);
+        let seeds = RowSeeds { sequences: &each, values: &mut normed[..size] };
+        self.adjoint_of_normed(model, seeds, &mut stream[..size]);
     }
 
     /// The adjoint of the logits from that of the predictions, `[sequences, labels]`.
@@ -91,25 +93,29 @@ impl<R: Real> Readout<R> {
         logits
     }
 
-    /// The adjoint of the stream from that of the logits, written over `stream [rows, width]`.
-    pub(super) fn adjoint_of_logits(
-        &self,
-        model: &Network<R>,
-        seeds: LogitSeeds<'_, R>,
-        normed: &mut [R],
-        stream: &mut [R],
-    ) {
-        let LogitSeeds { logits, outputs } = seeds;
+    /// The adjoint of the final norm's output from that of the logits, `[rows, labels]`, written over
+    /// `normed [rows, width]`.
+    pub(super) fn adjoint_of_logits(&self, model: &Network<R>, logits: &[R], normed: &mut [R]) {
         let (width, labels) = (model.config().width, self.values.len());
-        let rows = stream.len() / width;
+        let rows = normed.len() / width;
         let target = ViewMut::new(normed, rows, width);
         let embedding = View::new(&self.embedding, labels, width);
         product(Write::Over, target, View::new(logits, rows, labels), embedding, R::ONE);
+    }
+
+    /// The adjoint of the stream from that of the final norm's output, `[rows, width]`, written over
+    /// `stream [rows, width]`.
+    pub(super) fn adjoint_of_normed(
+        &self,
+        model: &Network<R>,
+        seeds: RowSeeds<'_, R>,
+        stream: &mut [R],
+    ) {
+        let width = model.config().width;
         stream.fill(R::ZERO);
         let (kind, scale) = (model.config().norm_kind(), &model.final_norm.scale);
-        let places = normed.chunks_exact_mut(width).zip(stream.chunks_exact_mut(width));
-        for (row, (normed, stream)) in places.enumerate() {
-            let sequence = row / outputs;
+        let places = seeds.values.chunks_exact_mut(width).zip(stream.chunks_exact_mut(width));
+        for (&sequence, (normed, stream)) in seeds.sequences.iter().zip(places) {
             let kept = Normalised {
                 normalised: &self.normalised[sequence * width..][..width],
                 inverse: &self.inverse[sequence..=sequence],

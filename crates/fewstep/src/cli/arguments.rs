@@ -36,6 +36,7 @@ Examples:
   fewstep predict examples/digits.jsonl
   fewstep predict examples/digits.jsonl --policy paper        # the paper's decision
   fewstep predict examples/digits.jsonl --step-scale 0.3      # the default with smaller steps
+  fewstep predict examples/digit-classes.jsonl                # labels without values: classes
   fewstep predict tasks.jsonl --json > answers.jsonl
   fewstep predict tasks.jsonl --out answers.jsonl             # survives interruption:
   fewstep predict tasks.jsonl --out answers.jsonl --resume    # continue
@@ -248,7 +249,7 @@ pub(super) struct Shared {
     /// Print reports as JSON, one object per line
     #[arg(long, help_heading = "Answers")]
     pub(super) json: bool,
-    /// Add lists per block, matrices, filters and the query after every step to the JSON
+    /// Add lists per block or arm, matrices, filters and the query after every step to the JSON
     #[arg(long, help_heading = "Answers")]
     pub(super) full: bool,
     /// Write reports as JSON to FILE, line by line, instead of printing them
@@ -257,7 +258,8 @@ pub(super) struct Shared {
     /// Continue FILE of --out: skip the tasks that it answers
     #[arg(long, requires = "out", help_heading = "Answers")]
     pub(super) resume: bool,
-    /// Draw evidence curve and block scores of each task as SVG into DIR
+    /// Draw evidence curve and block scores of each task as SVG into DIR; of classes their
+    /// probabilities, the leave-one-out log-loss and the weights of the arms
     #[arg(long, value_name = "DIR", help_heading = "Answers")]
     pub(super) figures: Option<PathBuf>,
     /// Number of tasks at the same time [default: one per processor]

@@ -10,12 +10,12 @@ use crate::builtin::{self, BUILTIN};
 use crate::error::Error;
 use crate::figure;
 use crate::out::{Done, Out};
-use crate::predictor::{Action, Predicted, Predictor};
-use crate::report::{Failure, Report};
+use crate::predictor::{Action, Answered, Predictor};
+use crate::report::{AnyReport, Failure};
 use crate::stream::{guarded, in_order};
 use crate::tasks::{Line, Tasks};
 use crate::text::{Style, Summary};
-use fewstep_engine::{HubSettings, Model, Query, Task};
+use fewstep_engine::{HubSettings, Model, Query, Task, TaskKind};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct Work {
 /// What came of a line.
 pub(super) enum Answer {
     /// An answer.
-    Report(Box<Report>),
+    Report(AnyReport),
     /// Why there is no answer, and whether there was no task at all.
     Failure(Failure, bool),
     /// A run before has answered it.
@@ -110,17 +110,17 @@ impl Work {
         let failed = |error: Error, query: Option<usize>| {
             let nothing = matches!(error, Error::NoTasks { .. });
             let error = match &file {
-                Some(file) => format!("{}: {error}", file.display()),
-                None => error.to_string(),
+                Some(file) => format!("{}: {}", file.display(), error.with_flags()),
+                None => error.with_flags(),
             };
             Answer::Failure(Failure { id: id.clone(), line: number, query, error }, nothing)
         };
         let answers = match task.and_then(|task| guarded(|| self.reports(&task))) {
             Err(error) => vec![failed(error, None)],
             Ok(reports) => {
-                let answer = |(index, report): (usize, Result<Report, Error>)| match report {
+                let answer = |(index, report): (usize, Result<AnyReport, Error>)| match report {
                     _ if index < before => Answer::Skipped,
-                    Ok(report) => Answer::Report(Box::new(report)),
+                    Ok(report) => Answer::Report(report),
                     Err(error) => failed(error, listed.then_some(index)),
                 };
                 reports.into_iter().enumerate().map(answer).collect()
@@ -130,19 +130,28 @@ impl Work {
     }
 
     /// A report for each query of a task.
-    fn reports(&self, task: &Task) -> Result<Vec<Result<Report, Error>>, Error> {
+    fn reports(&self, task: &Task) -> Result<Vec<Result<AnyReport, Error>>, Error> {
+        if task.kind() == TaskKind::Classification {
+            let flags = [
+                (self.adapters.is_some(), "--adapter"),
+                (self.save.is_some(), "--save-adapter"),
+            ];
+            if let Some((_, flag)) = flags.into_iter().find(|(asked, _)| *asked) {
+                return Err(Error::AdapterForClasses { flag });
+            }
+        }
         if let Some(adapters) = &self.adapters {
             let update = adapters.of(task, self.predictor.model().network())?;
             let apply = |(index, query): (usize, &Query)| {
                 let mut report = self.predictor.apply(&task.asking(query), &update)?;
                 report.query = task.further.is_some().then_some(index);
-                Ok(report)
+                Ok(report.into())
             };
             return Ok(task.queries().enumerate().map(apply).collect());
         }
         let answers = self.predictor.answers(task)?;
-        let report = |answer: Result<Predicted, Error>| {
-            let Predicted { report, update } = answer?;
+        let report = |answer: Result<Answered, Error>| {
+            let Answered { report, update } = answer?;
             if let (Some(saving), Some(update)) = (&self.save, &update) {
                 saving.save(task, update, self.predictor.model())?;
             }

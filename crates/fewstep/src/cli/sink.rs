@@ -5,7 +5,7 @@ use super::run::{Answer, Work};
 use crate::chart;
 use crate::error::Error;
 use crate::out::Out;
-use crate::report::Failure;
+use crate::report::{AnyReport, Failure};
 use crate::text::{self, Style, Summary};
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
@@ -35,13 +35,15 @@ pub(super) struct Sink {
     pub(super) full: bool,
     /// Whether text comes with charts.
     pub(super) charts: bool,
+    /// The task of classes whose arms were drawn last: its other queries rest on the same.
+    drawn: Option<String>,
 }
 
 impl Sink {
     /// Nothing has been answered yet.
     pub(super) fn new(place: Place, work: Arc<Work>, bar: Bar) -> Self {
         let (summary, ended) = (Summary::default(), None);
-        Self { place, work, bar, summary, ended, full: false, charts: false }
+        Self { place, work, bar, summary, ended, full: false, charts: false, drawn: None }
     }
 
     /// Takes the answers of a line; breaks if there is nowhere to put them.
@@ -58,14 +60,14 @@ impl Sink {
                 Ok(())
             }
             Answer::Report(report) => {
-                self.summary.add(&report);
+                self.summary.add_any(&report);
                 match &mut self.place {
                     Place::File(out) => out.write(&report.to_json(self.full)).map_err(Some),
                     Place::Json => print(&self.bar, &(report.to_json(self.full) + "\n")),
                     Place::Text(style) => {
-                        let mut text = text::report(&report, *style);
+                        let mut text = text::any_report(&report, *style);
                         if self.charts {
-                            text.push_str(&chart::charts(&report, *style));
+                            text.push_str(&charts(&report, &mut self.drawn, *style));
                         }
                         text.push('\n');
                         print(&self.bar, &text)
@@ -115,6 +117,20 @@ impl Sink {
             return Err(error);
         }
         Ok(Some(self.summary))
+    }
+}
+
+/// The charts of a report; of further queries of a task of classes only what is about them.
+fn charts(report: &AnyReport, drawn: &mut Option<String>, style: Style) -> String {
+    match report {
+        AnyReport::Classes(report) if drawn.as_ref() == Some(&report.id) => {
+            chart::classes::probabilities(report, style)
+        }
+        AnyReport::Classes(of) => {
+            *drawn = Some(of.id.clone());
+            chart::any_charts(report, style)
+        }
+        AnyReport::Regression(_) => chart::any_charts(report, style),
     }
 }
 

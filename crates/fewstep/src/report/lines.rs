@@ -1,6 +1,8 @@
 //! What is said about a report in sentences: one renderer for the terminal, the page and Python.
 
-use super::{Evidence, HowFar, LeaveOneOut, Prediction, Report, When, Which};
+mod classes;
+
+use super::{ClassReport, Evidence, HowFar, LeaveOneOut, Prediction, Report, When, Which};
 use crate::numbers::number;
 use fewstep_core::HorizonName;
 use serde::Serialize;
@@ -54,6 +56,12 @@ impl Lines {
             prediction: prediction_line(report),
             error: error_line(report),
         }
+    }
+
+    /// The lines of a report of classes that still has its lists per arm.
+    #[must_use]
+    pub fn of_classes(report: &ClassReport) -> Self {
+        classes::lines(report)
     }
 }
 

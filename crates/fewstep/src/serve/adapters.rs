@@ -6,10 +6,10 @@
 
 use crate::observed::Observed;
 use crate::options::Options;
-use crate::predictor::Predictor;
-use crate::report::Report;
+use crate::predictor::{DecidedClasses, Predictor};
+use crate::report::AnyReport;
 use crate::tasks::Fingerprint;
-use fewstep_engine::{Task, Update};
+use fewstep_engine::{Task, TaskKind, Update};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +28,8 @@ impl UpdateKey {
     /// the query too if a rule looks at it.
     pub(super) fn of(task: &Task, options: &WrittenOptions) -> Self {
         let Task { id: _, template, separator, labels, examples, query, further: _ } = task;
-        let query = options.looks_at_query.then_some(&query.x);
+        let looks = options.looks_at_query && task.kind() == TaskKind::Regression;
+        let query = looks.then_some(&query.x);
         let prompt = serde_json::to_string(&(template, separator, labels, examples, query));
         let prompt = prompt.expect("every field can be written");
         let text = format!("{}\n{prompt}", options.text);
@@ -63,11 +64,13 @@ impl WrittenOptions {
 /// What is known about a task whose update is kept.
 pub(super) enum Known {
     /// All: the same query was asked before.
-    Report(Box<Report>),
+    Report(AnyReport),
     /// The update.
     Update(Arc<Update>),
     /// The examples, whose linearised model answers.
     Observed(Arc<Observed>),
+    /// The examples of a task of classes, and what was decided about them.
+    Classes(Arc<DecidedClasses>),
 }
 
 /// What is kept of a task's examples.
@@ -76,6 +79,8 @@ pub(super) enum Made {
     Update(Update),
     /// What was observed.
     Observed(Box<Observed>),
+    /// What was observed of a task of classes and decided about it.
+    Classes(Box<DecidedClasses>),
 }
 
 impl Made {
@@ -83,6 +88,7 @@ impl Made {
         match self {
             Self::Update(update) => update.bytes(),
             Self::Observed(observed) => observed.bytes(),
+            Self::Classes(decided) => decided.bytes(),
         }
     }
 }
@@ -92,13 +98,14 @@ impl Made {
 enum Shared {
     Update(Arc<Update>),
     Observed(Arc<Observed>),
+    Classes(Arc<DecidedClasses>),
 }
 
 /// An update, and what was said about the query that it was made with.
 struct Entry {
     key: UpdateKey,
     query: String,
-    report: Report,
+    report: AnyReport,
     made: Shared,
     bytes: usize,
     used: u64,
@@ -146,11 +153,12 @@ impl Adapters {
         let found = state.entries.get(&key.name).filter(|entry| entry.key == *key);
         let known = found.map(|entry| {
             if entry.query == query {
-                Known::Report(Box::new(entry.report.clone()))
+                Known::Report(entry.report.clone())
             } else {
                 match entry.made.clone() {
                     Shared::Update(update) => Known::Update(update),
                     Shared::Observed(observed) => Known::Observed(observed),
+                    Shared::Classes(decided) => Known::Classes(decided),
                 }
             }
         });
@@ -169,7 +177,7 @@ impl Adapters {
     }
 
     /// Keeps an update, if it fits at all, in place of what was used least recently.
-    pub(super) fn keep(&self, key: UpdateKey, query: &str, report: Report, made: Made) {
+    pub(super) fn keep(&self, key: UpdateKey, query: &str, report: AnyReport, made: Made) {
         let said = report.to_json(true).len();
         let bytes = OVERHEAD + made.bytes() + said + key.text.len() + query.len();
         if bytes > self.most_bytes || self.most_entries == 0 {
@@ -189,6 +197,7 @@ impl Adapters {
         let made = match made {
             Made::Update(update) => Shared::Update(Arc::new(update)),
             Made::Observed(observed) => Shared::Observed(Arc::new(*observed)),
+            Made::Classes(decided) => Shared::Classes(Arc::new(*decided)),
         };
         state.entries.insert(name, Entry { key, query, report, made, bytes, used: 0 });
         state.counts.entries += 1;

@@ -17,6 +17,11 @@ pub(super) fn of_task(error: &Error, task: &Task) -> Problem {
     let problem = Problem::new(kind, message(error));
     let field = match error {
         Error::Engine(refused) => field(refused, task),
+        // An override has the name of its flag.
+        Error::RegressionOnly { field } => {
+            Some(field.flag().trim_start_matches("--").to_owned())
+        }
+        Error::StepsForClasses => error.field().map(|field| field.name().to_owned()),
         _ => None,
     };
     field.map(|field| problem.clone().at(field)).unwrap_or(problem)
@@ -63,11 +68,15 @@ fn field(error: &Refused, task: &Task) -> Option<String> {
         Refused::DuplicateLabel { label, .. }
         | Refused::LabelPieces { label, .. }
         | Refused::LabelsDisagree { label, .. }
+        | Refused::LabelBegins { second: label, .. }
         | Refused::LabelsCollide { second: label, .. } => text_of(label)? + ".text",
         Refused::EmptyInput { place, .. } => at(*place) + ".x",
         Refused::UnknownLabel { place, .. } => at(*place) + ".y",
         Refused::UnknownText { .. } => "task".to_owned(),
         Refused::NoBos => "bos".to_owned(),
+        Refused::BadClassBlocks { .. } | Refused::DuplicateClassBlock { .. } => {
+            "policy.classes.arms".to_owned()
+        }
         Refused::NoTokensPerExample => "max_tokens_per_example".to_owned(),
         _ => return None,
     })

@@ -169,6 +169,9 @@ fn requests(limits: &Limits) -> Map<String, Value> {
             &["text", "value"],
         ),
     );
+    let class = json!({"type": "string", "minLength": 1});
+    let written = object(json!({"text": class}), &["text"]);
+    add("ClassLabel", json!({"anyOf": [class, written]}));
     add("Example", object(json!({"x": input(), "y": text()}), &["x", "y"]));
     let answer = json!({"type": ["string", "null"], "description": "Used for scoring only"});
     add("Query", object(json!({"x": input(), "y": answer}), &["x"]));
@@ -183,12 +186,16 @@ fn requests(limits: &Limits) -> Map<String, Value> {
             "id": text(),
             "template": template,
             "separator": {"type": "string", "default": "\n"},
-            "labels": list("Label", 2, limits.labels),
+            "labels": {
+                "description": "Labels with values ask for a number, labels without for a class; \
+                                without a list the answers of the examples are the classes",
+                "anyOf": [list("Label", 2, limits.labels), list("ClassLabel", 2, limits.labels)],
+            },
             "examples": list("Example", 2, limits.examples),
             "query": reference("Query"),
             "queries": list("Query", 1, limits.tasks),
         }),
-        &["id", "template", "labels", "examples"],
+        &["id", "template", "examples"],
     );
     task["oneOf"] = json!([{"required": ["query"]}, {"required": ["queries"]}]);
     add("Task", task);
@@ -206,18 +213,11 @@ fn requests(limits: &Limits) -> Map<String, Value> {
 
 /// A policy, as reports print it; a field that is missing is the default policy's.
 fn policy() -> Value {
-    let share = || json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1});
     let positive = || json!({"type": "number", "exclusiveMinimum": 0});
     let whole = |least: u64| json!({"type": "integer", "minimum": least});
     let steps = json!({"type": "integer", "minimum": 0, "maximum": LONGEST_HORIZON});
     let averaging =
         json!({"enum": ["plain", "trimmed", "median", "by-label", "query-weighted"]});
-    let rule = |names: &[&str], parameters: Value, required: &[&str]| {
-        let mut properties = parameters;
-        properties["rule"] = json!({"enum": names});
-        let required: Vec<&str> = required.iter().copied().chain(["rule"]).collect();
-        object(properties, &required)
-    };
     let selection = json!({"oneOf": [
         rule(&["all"], json!({}), &[]),
         rule(
@@ -276,6 +276,49 @@ fn policy() -> Value {
                 rule(&["prefix"], json!({ "orders": orders() }), &[]),
             ]},
             "shots": shots(),
+            "classes": classes(),
+        }),
+        &[],
+    )
+}
+
+/// A rule by its name, with its parameters.
+fn rule(names: &[&str], parameters: Value, required: &[&str]) -> Value {
+    let mut properties = parameters;
+    properties["rule"] = json!({"enum": names});
+    let required: Vec<&str> = required.iter().copied().chain(["rule"]).collect();
+    object(properties, &required)
+}
+
+fn share() -> Value {
+    json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})
+}
+
+/// How a task of classes is decided.
+fn classes() -> Value {
+    let arm = json!({
+        "base": {"enum": ["few-shot", "zero-shot"]},
+        "blocks": {"type": "string"},
+        "depth": {"enum": ["all", "pooled", "best"]},
+    });
+    let count = |least: u64| json!({"type": "integer", "minimum": least});
+    let seed = json!({"type": "integer", "minimum": 0, "maximum": u64::MAX});
+    let folds = json!({"exact_up_to": count(0), "count": count(2), "seed": seed});
+    let loss = json!({"oneOf": [
+        {"enum": ["cross-entropy", "squared", "aitchison"]},
+        rule(&["cross-entropy", "squared"], json!({}), &[]),
+        rule(&["aitchison"], json!({"smoothing": share()}), &[]),
+    ]});
+    object(
+        json!({
+            "arms": {"type": "array", "items": object(arm, &["base", "blocks"])},
+            "loss": loss,
+            "rule": {"enum": ["leave-one-out", "laplace"]},
+            "sharpness": {"type": "number", "exclusiveMinimum": 0},
+            "leave_alone": share(),
+            "step_scales": {"type": "array", "items": share()},
+            "confidence": share(),
+            "folds": object(folds, &[]),
         }),
         &[],
     )
@@ -345,7 +388,8 @@ fn options(limits: &Limits) -> Value {
             "enum": ["steps", "linear"],
             "description": "How an update is carried out: in the model, or by the linearised model",
         },
-        "coverage": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "coverage": share(),
+        "confidence": share(),
         "adjoint": {
             "enum": ["local", "whole"],
             "description": "Which part of a derivative is taken: the term of the token where the \

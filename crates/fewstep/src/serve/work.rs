@@ -6,9 +6,10 @@ use super::queue::Turn;
 use super::requests::Question;
 use crate::error::Error;
 use crate::predictor::{Predicted, Predictor};
+use crate::report::AnyReport;
 use crate::stream::guarded;
 use fewstep_core::{Adjoint, Dynamics};
-use fewstep_engine::Task;
+use fewstep_engine::{Task, TaskKind};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
@@ -88,29 +89,27 @@ fn report(shared: &Shared, common: &Common, question: &Question) -> Result<Strin
     let Common { predictor, full } = common;
     let Question { task, query, key } = question;
     let Some(key) = key else {
-        let report = predictor.answer(task)?.report.asked(*query).to_json(*full);
+        let answer = predictor.answers(task)?.swap_remove(0)?;
+        let report = answer.report.asked(*query).to_json(*full);
         return Ok(format!("{{\"report\":{report}}}"));
     };
     // What is kept was made for other words that are no part of its key.
     task.check()?;
-    let (report, hit) = match shared.adapters.find(key, &task.query.x) {
-        Some(Known::Report(mut report)) => {
-            report.id.clone_from(&task.id);
-            report.prediction.target =
-                task.query.y.as_deref().and_then(|answer| task.value_of(answer));
-            (*report, true)
+    let queries = std::slice::from_ref(&task.query);
+    let (report, hit): (AnyReport, bool) = match shared.adapters.find(key, &task.query.x) {
+        Some(Known::Report(report)) => (report.renamed(task), true),
+        Some(Known::Classes(decided)) => {
+            (decided.ask(predictor, task, queries)?.swap_remove(0)?.into(), true)
         }
         Some(Known::Observed(observed)) => {
-            let mut answers =
-                observed.ask(predictor, task, std::slice::from_ref(&task.query))?;
-            (answers.swap_remove(0)?.report, true)
+            (observed.ask(predictor, task, queries)?.swap_remove(0)?.report.into(), true)
         }
         Some(Known::Update(update)) if predictor.policy().dynamics == Dynamics::Linear => {
-            (predictor.apply_linear(task, &update)?, true)
+            (predictor.apply_linear(task, &update)?.into(), true)
         }
         // To say what the model says without the update, too, would take another pass.
-        Some(Known::Update(update)) if *full => (predictor.apply(task, &update)?, true),
-        Some(Known::Update(update)) => (predictor.apply_alone(task, &update)?, true),
+        Some(Known::Update(update)) if *full => (predictor.apply(task, &update)?.into(), true),
+        Some(Known::Update(update)) => (predictor.apply_alone(task, &update)?.into(), true),
         None => (made(shared, predictor, task, key)?, false),
     };
     let (report, name) = (report.asked(*query).to_json(*full), key.name());
@@ -123,17 +122,18 @@ fn made(
     predictor: &Predictor,
     task: &Task,
     key: &UpdateKey,
-) -> Result<crate::report::Report, Error> {
+) -> Result<AnyReport, Error> {
     let policy = predictor.policy();
-    let (report, made) = if (policy.dynamics, policy.adjoint)
-        == (Dynamics::Linear, Adjoint::Local)
-    {
+    let (report, made): (AnyReport, _) = if task.kind() == TaskKind::Classification {
+        let (report, decided) = predictor.observe_classes(task)?;
+        (report.into(), Some(Made::Classes(Box::new(decided))))
+    } else if (policy.dynamics, policy.adjoint) == (Dynamics::Linear, Adjoint::Local) {
         // Smaller than the update, and all that is said about another query follows from it.
         let (Predicted { report, .. }, observed) = predictor.observe(task)?;
-        (report, Some(Made::Observed(Box::new(observed))))
+        (report.into(), Some(Made::Observed(Box::new(observed))))
     } else {
         let Predicted { report, update } = predictor.clone().with_updates(true).answer(task)?;
-        (report, update.map(Made::Update))
+        (report.into(), update.map(Made::Update))
     };
     if let Some(made) = made {
         shared.adapters.keep(key.clone(), &task.query.x, report.clone(), made);

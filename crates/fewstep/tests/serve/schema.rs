@@ -248,7 +248,7 @@ fn requests_that_are_answered_fit_the_document_and_others_do_not() {
         "model": "builtin", "blocks": "value@last2", "select": "trace-top", "budget": 2,
         "horizon": "evidence", "horizons": [0, 1, 2], "step_scale": 0.2, "seed": 3,
         "policy": {"selection": {"rule": "query-aware", "budget": 3}, "step_scale": 0.4},
-        "dynamics": "linear", "coverage": 0.5, "adjoint": "whole", "residuals": "leave-one-out",
+        "dynamics": "linear", "coverage": 0.5, "confidence": 0.8, "adjoint": "whole", "residuals": "leave-one-out",
         "bos": "never", "max_tokens_per_example": 2, "loo_order": "tree", "full": true,
     });
     let body = with(&task("a", 1), &all);

@@ -1,5 +1,7 @@
 //! What comes out: reports, failures, models and problems.
 
+mod classes;
+
 use super::super::problems::ProblemKind;
 use super::{object, reference};
 use serde_json::{Map, Value, json};
@@ -42,6 +44,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         ("HowFar", how_far()),
         ("Which", which()),
         ("Geometry", geometry()),
+        ("ClassReport", classes::report()),
         (
             "Passes",
             object(json!({"forward": count(), "backward": count()}), &["forward", "backward"]),
@@ -50,7 +53,10 @@ pub(super) fn schemas() -> Map<String, Value> {
         (
             "Answer",
             object(
-                json!({"report": reference("Report"), "adapter": reference("Adapter")}),
+                json!({
+                    "report": {"oneOf": [reference("Report"), reference("ClassReport")]},
+                    "adapter": reference("Adapter"),
+                }),
                 &["report"],
             ),
         ),

@@ -201,7 +201,9 @@ fn target_table(targets: &[Target]) -> Table {
     };
     Table {
         caption: "Targets of the default policy".to_owned(),
-        header: ["target", "measured [95 %]", "", "whole interval"].map(str::to_owned).to_vec(),
+        header: ["target", "measured [95 %]", "verdict", "whole interval"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: targets.iter().map(row).collect(),
     }
 }

@@ -25,6 +25,7 @@ import warnings
 
 import numpy as np
 from safetensors.numpy import load_file
+from scipy.special import erf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from tokenizers import Tokenizer
@@ -90,7 +91,7 @@ class Embedder:
 
 def gelu(x):
     """x Φ(x), with the error function itself."""
-    return 0.5 * x * (1.0 + np.vectorize(math.erf, otypes=[x.dtype])(x / math.sqrt(2.0)))
+    return 0.5 * x * (1.0 + erf(x / np.float32(math.sqrt(2.0))))
 
 
 def fitted(x, y, strength):

@@ -8,13 +8,14 @@ use super::record::{
     ArmRecord, CandidateRecord, Passes, PolicyRecord, PromptRecord, Rows, Scores, Seconds,
     kept, kept_rows,
 };
+use super::settings::ClassSettings;
 use super::variants::{place, union};
 use crate::error::Error;
 use fewstep_core::{
     ArmBlocks, Base, ClassArm, ClassBase, ClassCoupling, ClassDecision, ClassDepth,
     ClassGeometry, ClassKernel, ClassPolicy, ClassQuery, Policy, QueryBase, decide_classes,
 };
-use fewstep_engine::{Model, ObservedClasses, PassCount, Query};
+use fewstep_engine::{Model, ObservedClasses, Order, PassCount, PromptSettings, Query};
 use std::time::Instant;
 
 /// Inputs without content, by which contextual calibration measures what a prompt favours.
@@ -43,12 +44,17 @@ struct Seen {
 
 impl Observer {
     /// The first policy says how prompts are observed, and is judged with the others.
-    pub(super) fn new(model: &Model, policies: &[Policy]) -> Self {
+    pub(super) fn new(model: &Model, settings: &ClassSettings) -> Self {
+        let policies = &settings.policies;
+        let order = if settings.tree_order { Order::Tree } else { Order::Original };
+        // The context stays the model's own.
+        let prompts = PromptSettings { order, ..PromptSettings::new(0) };
+        let model = model.clone().with_prompts(prompts);
         let model = match policies.first() {
-            Some(first) => model.clone().with_policy(first),
-            None => model.clone(),
+            Some(first) => model.with_policy(first),
+            None => model,
         };
-        Self { model, policies: policies.to_vec(), union: union(policies) }
+        Self { model, policies: policies.clone(), union: union(policies) }
     }
 
     /// Everything that is kept of a prompt.

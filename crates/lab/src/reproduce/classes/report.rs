@@ -72,6 +72,7 @@ impl ClassFindings {
             format!("{} ({} rows, {})", source.file, source.sentences, source.fingerprint)
         });
         let seeds: Vec<String> = settings.seeds.iter().map(ToString::to_string).collect();
+        let order = if settings.tree_order { "tree" } else { "original" };
         let labels = settings.labels.map_or("all".to_owned(), |count| format!("{count} drawn"));
         let pairs = [
             ("command", command.to_owned()),
@@ -86,6 +87,7 @@ impl ClassFindings {
             ),
             ("sets", list(settings.sets.iter().map(ToString::to_string).collect())),
             ("labels of a prompt", labels),
+            ("order of leave-one-out prompts", order.to_owned()),
             ("prompts per set, size and seed", settings.prompts.to_string()),
             ("queries per prompt", settings.queries.to_string()),
             ("examples", list(settings.sizes.iter().map(ToString::to_string).collect())),
@@ -201,7 +203,9 @@ fn target_table(targets: &[Target]) -> Table {
     };
     Table {
         caption: "Targets of the default policy".to_owned(),
-        header: ["target", "measured [95 %]", "", "whole interval"].map(str::to_owned).to_vec(),
+        header: ["target", "measured [95 %]", "verdict", "whole interval"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: targets.iter().map(row).collect(),
     }
 }

@@ -14,6 +14,9 @@ use super::variants::JUDGED;
 /// A number with its interval and its sign.
 pub(super) fn plus(found: Interval, digits: usize) -> String {
     let Interval { at, low, high } = found;
+    // A sum of differences that cancel may be a little under 0.
+    let least = 0.5 * 0.1_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
+    let [at, low, high] = [at, low, high].map(|x| if x.abs() < least { 0.0 } else { x });
     format!("{at:+.digits$} [{low:+.digits$}, {high:+.digits$}]")
 }
 

@@ -12,6 +12,7 @@ use clap::{ArgGroup, Args, value_parser};
 use fewstep::cli::{End, load, positive, processors};
 use fewstep::{BUILTIN, Policy};
 use fewstep_core::{Overrides, ResidualsName};
+use fewstep_engine::Order;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -87,6 +88,9 @@ pub(in crate::cli) struct Classes {
     /// How many examples a prompt shows [default: as the default policy says]
     #[arg(long, value_name = "K")]
     shots: Option<usize>,
+    /// How leave-one-out prompts order examples: original, or tree, which takes less time
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Original)]
+    loo_order: Order,
     /// Measure the I-th of N shares of the prompts
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
@@ -230,6 +234,7 @@ impl Classes {
             half: self.split,
             queries: usize::from(self.queries),
             labels: self.labels.map(usize::from),
+            tree_order: self.loo_order == Order::Tree,
             policies,
             data: rows.iter().flat_map(|rows| rows.sources().to_vec()).collect(),
             sets,

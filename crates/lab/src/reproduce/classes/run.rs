@@ -64,6 +64,7 @@ pub struct ClassMeans {
 ///     half: Half::Development,
 ///     queries: 6,
 ///     labels: None,
+///     tree_order: false,
 ///     policies: variants(),
 ///     data: rows.sources().to_vec(),
 ///     sets: vec![DataSet::Trec],
@@ -98,7 +99,7 @@ pub fn measure(
     tell(Event::Tasks { part: "classes", done, total });
     let pools = Pools::new(means.threads)?;
     let worker = Worker {
-        observer: Observer::new(&means.model, &settings.policies),
+        observer: Observer::new(&means.model, settings),
         rows: Arc::clone(&means.rows),
         settings: settings.clone(),
     };

@@ -31,6 +31,8 @@ pub struct ClassSettings {
     pub queries: usize,
     /// How many labels a prompt is about, if not all.
     pub labels: Option<usize>,
+    /// Whether leave-one-out prompts show the other examples in tree order.
+    pub tree_order: bool,
     /// What observing goes by, and everything that is judged; the first is held against the targets.
     pub policies: Vec<Policy>,
     /// The files.
@@ -78,6 +80,7 @@ impl ClassSettings {
             ("half", json(&|it| it.half.to_string())),
             ("queries", json(&|it| it.queries.to_string())),
             ("labels", json(&|it| format!("{:?}", it.labels))),
+            ("tree_order", json(&|it| it.tree_order.to_string())),
             ("policies", json(&|it| names(&it.policies))),
         ];
         if let Some((name, (known, found))) = told.into_iter().find(|(_, (a, b))| a != b) {

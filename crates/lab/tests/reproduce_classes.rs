@@ -120,7 +120,7 @@ fn a_report_names_every_target_and_no_record_holds_a_text() {
     let record = &records(&lines)[0];
     assert_eq!(record["policies"].as_array().unwrap().len(), 2);
     assert_eq!(record["queries"]["few_shot"].as_array().unwrap().len(), 3);
-    assert_eq!(record["content_free"]["few_shot"].as_array().unwrap().len(), 3);
+    assert_eq!(record["content_free"]["few_shot"].as_array().unwrap().len(), 2);
 }
 
 /// Probabilities of another method are joined by the prompt's name.

@@ -88,7 +88,7 @@ pub(in crate::cli) struct Classes {
     /// How many examples a prompt shows [default: as the default policy says]
     #[arg(long, value_name = "K")]
     shots: Option<usize>,
-    /// In which order leave-one-out prompts show the other examples: tree takes half the time
+    /// How leave-one-out prompts order examples: original, or tree, which takes less time
     #[arg(long, value_name = "ORDER", default_value_t = Order::Original)]
     loo_order: Order,
     /// Measure the I-th of N shares of the prompts

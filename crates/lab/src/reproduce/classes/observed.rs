@@ -18,11 +18,12 @@ use fewstep_core::{
 use fewstep_engine::{Model, ObservedClasses, Order, PassCount, PromptSettings, Query};
 use std::time::Instant;
 
-/// Inputs without content, by which contextual calibration measures what a prompt favours.
-const CONTENT_FREE: [&str; 3] = ["N/A", "[MASK]", ""];
+/// Inputs without content, by which contextual calibration measures what a prompt favours: those of Zhao
+/// et al. 2021 but for the empty one, which no task takes.
+const CONTENT_FREE: [&str; 2] = ["N/A", "[MASK]"];
 
-/// For the first prompts of each set and size the default policy's own observation is timed, too.
-const TIMED: usize = 2;
+/// For the first prompts of each set, size and seed the default policy's own observation is timed, too.
+const TIMED: usize = 1;
 
 /// What observes and decides.
 #[derive(Clone, Debug)]
@@ -45,16 +46,15 @@ struct Seen {
 impl Observer {
     /// The first policy says how prompts are observed, and is judged with the others.
     pub(super) fn new(model: &Model, settings: &ClassSettings) -> Self {
-        let policies = &settings.policies;
-        let order = if settings.tree_order { Order::Tree } else { Order::Original };
-        // The context stays the model's own.
-        let prompts = PromptSettings { order, ..PromptSettings::new(0) };
-        let model = model.clone().with_prompts(prompts);
+        let mut prompts = PromptSettings::new(model.config().positions);
+        prompts.order = if settings.tree_order { Order::Tree } else { Order::Original };
+        let (policies, model) =
+            (settings.policies.clone(), model.clone().with_prompts(prompts));
         let model = match policies.first() {
             Some(first) => model.with_policy(first),
             None => model,
         };
-        Self { model, policies: policies.clone(), union: union(policies) }
+        Self { model, union: union(&policies), policies }
     }
 
     /// Everything that is kept of a prompt.
@@ -110,8 +110,7 @@ impl Observer {
         };
         Ok(Seen {
             queries: [vec![observed.first().clone()], further].concat(),
-            // A model may refuse a prompt without text; the others are then enough.
-            content_free: free.into_iter().filter_map(Result::ok).collect(),
+            content_free: free.into_iter().collect::<Result<_, _>>()?,
             passes: observed.passes() + passes,
             seconds: Seconds { observing, asking, default_observing },
             observed,

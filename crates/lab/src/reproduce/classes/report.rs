@@ -72,7 +72,6 @@ impl ClassFindings {
             format!("{} ({} rows, {})", source.file, source.sentences, source.fingerprint)
         });
         let seeds: Vec<String> = settings.seeds.iter().map(ToString::to_string).collect();
-        let order = if settings.tree_order { "tree" } else { "original" };
         let labels = settings.labels.map_or("all".to_owned(), |count| format!("{count} drawn"));
         let pairs = [
             ("command", command.to_owned()),
@@ -87,11 +86,19 @@ impl ClassFindings {
             ),
             ("sets", list(settings.sets.iter().map(ToString::to_string).collect())),
             ("labels of a prompt", labels),
-            ("order of leave-one-out prompts", order.to_owned()),
             ("prompts per set, size and seed", settings.prompts.to_string()),
             ("queries per prompt", settings.queries.to_string()),
             ("examples", list(settings.sizes.iter().map(ToString::to_string).collect())),
             ("seeds", list(seeds)),
+            (
+                "leave-one-out prompts",
+                if settings.tree_order {
+                    "in tree order"
+                } else {
+                    "in the order of the examples"
+                }
+                .to_owned(),
+            ),
             ("words of a text", format!("the first {}", DataSet::MOST_WORDS)),
             ("files", list(files.collect())),
         ];
@@ -218,7 +225,7 @@ fn section(case: &Case<'_>) -> Section {
         title: format!("{} examples", case.size),
         text: vec![
             "ICL to linear probe see the same label scores and labels; contextual calibration \
-             divides by the mean over \"N/A\", \"[MASK]\" and an empty input, batch calibration by the \
+             divides by the mean over the inputs \"N/A\" and \"[MASK]\", batch calibration by the \
              mean over the prompt's queries, Platt scaling and the probe choose their penalty by \
              held-out log-loss. The oracle takes of each prompt what is best on its own queries: ICL, \
              zero-shot, or one arm at one number of steps."

@@ -31,7 +31,7 @@ pub struct ClassSettings {
     pub queries: usize,
     /// How many labels a prompt is about, if not all.
     pub labels: Option<usize>,
-    /// Whether leave-one-out prompts show their examples in tree order, in which they share more.
+    /// Whether leave-one-out prompts show the other examples in tree order.
     pub tree_order: bool,
     /// What observing goes by, and everything that is judged; the first is held against the targets.
     pub policies: Vec<Policy>,
@@ -79,8 +79,8 @@ impl ClassSettings {
             ("shape", json(&|it| it.shape.clone())),
             ("half", json(&|it| it.half.to_string())),
             ("queries", json(&|it| it.queries.to_string())),
-            ("tree order", json(&|it| it.tree_order.to_string())),
             ("labels", json(&|it| format!("{:?}", it.labels))),
+            ("tree_order", json(&|it| it.tree_order.to_string())),
             ("policies", json(&|it| names(&it.policies))),
         ];
         if let Some((name, (known, found))) = told.into_iter().find(|(_, (a, b))| a != b) {

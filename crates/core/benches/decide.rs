@@ -8,20 +8,13 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use fewstep_core::{
-    Block, Evidence, Geometry, Matrix, Noise, Policy, Rng, Selection, Spectrum, StepSize,
-    decide, evidence_curve,
+    Block, Evidence, Geometry, Noise, Policy, Rng, Selection, Spectrum, StepSize, decide,
+    evidence_curve,
 };
 use std::hint::black_box;
 
-fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
-    (0..count).map(|_| rng.normal()).collect()
-}
-
-fn features(rng: &mut Rng, rows: usize, columns: usize) -> Matrix {
-    let scale = 1.0 / (columns as f64).sqrt();
-    let values = normals(rng, rows * columns).iter().map(|x| x * scale).collect();
-    Matrix::new(rows, columns, values).unwrap()
-}
+mod support;
+use support::{features, normals};
 
 fn prompt(n: usize, blocks: usize) -> Geometry {
     let mut rng = Rng::new(1);

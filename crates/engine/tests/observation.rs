@@ -158,16 +158,20 @@ fn observing_runs_each_distinct_token_once() {
     assert_eq!(KernelOperator::new(&model, &task, &values).unwrap().passes(), expected);
 }
 
+/// A model and a task of a family, with all blocks, low-rank ones from the inputs of prompts among them.
+fn low_rank_case(family: u64) -> (Network<f64>, TokenTask, Vec<BlockId>) {
+    let (config, parameters, task) = random_case_of(family, 8);
+    let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
+    let model: Network<f64> = Network::new(&config, parameters).unwrap();
+    (model.with_lora(lora).unwrap(), task, all_blocks(&config))
+}
+
 /// Further queries on kept examples are what observing each of them from the start gives, for every
 /// kind of block, and cost a fraction.
 #[test]
 fn further_queries_are_observed_as_if_each_were_the_only_one() {
     for family in 0..FAMILIES {
-        let (config, parameters, task) = random_case_of(family, 8);
-        let chosen = all_blocks(&config);
-        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
-        let model: Network<f64> = Network::new(&config, parameters).unwrap();
-        let model = model.with_lora(lora).unwrap();
+        let (model, task, chosen) = low_rank_case(family);
         let prepared = Prepared::new(&model, &task, &chosen).unwrap();
         let queries = [vec![1, 2, 3, 4], vec![1, 2, 3, 5, 6], vec![7], vec![1, 2, 3, 4]];
         let further = prepared.further(&queries).unwrap();
@@ -211,11 +215,7 @@ fn further_queries_are_observed_as_if_each_were_the_only_one() {
 #[test]
 fn further_queries_are_predicted_under_an_update() {
     for family in 0..FAMILIES {
-        let (config, parameters, task) = random_case_of(family, 8);
-        let chosen = all_blocks(&config);
-        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
-        let model: Network<f64> = Network::new(&config, parameters).unwrap();
-        let model = model.with_lora(lora).unwrap();
+        let (model, task, chosen) = low_rank_case(family);
         let prepared = Prepared::new(&model, &task, &chosen).unwrap();
         let own = task.sequences()[task.examples()].clone();
         let queries = [own, vec![1, 2, 3, 5, 6], vec![7]];
@@ -255,11 +255,7 @@ fn further_queries_are_predicted_under_an_update() {
 #[test]
 fn further_queries_move_along_the_update_of_a_filter() {
     for family in 0..FAMILIES {
-        let (config, parameters, task) = random_case_of(family, 8);
-        let chosen = all_blocks(&config);
-        let lora = Lora { rank: 3, first: FirstFactor::Inputs, seed: 0 };
-        let model: Network<f64> = Network::new(&config, parameters).unwrap();
-        let model = model.with_lora(lora).unwrap();
+        let (model, task, chosen) = low_rank_case(family);
         let prepared = Prepared::new(&model, &task, &chosen).unwrap();
         let queries = [vec![1, 2, 3, 5, 6], vec![7]];
         let further = prepared.further(&queries).unwrap();

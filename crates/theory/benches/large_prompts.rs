@@ -6,21 +6,15 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up should stop")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use fewstep_core::{Matrix, Noise, Rng};
+use fewstep_core::{Noise, Rng};
 use fewstep_theory::matfree::{
     BlockSum, EvidenceSettings, FactorKernel, Stopping, block_scores, estimate_evidence,
     largest_eigenvalue,
 };
 
-fn normals(rng: &mut Rng, count: usize) -> Vec<f64> {
-    (0..count).map(|_| rng.normal()).collect()
-}
-
-fn features(rng: &mut Rng, rows: usize, columns: usize) -> Matrix {
-    let scale = 1.0 / (columns as f64).sqrt();
-    let values = normals(rng, rows * columns).iter().map(|x| x * scale).collect();
-    Matrix::new(rows, columns, values).unwrap()
-}
+#[path = "../../core/benches/support/mod.rs"]
+mod support;
+use support::{features, normals};
 
 /// Evidence and block scores from products with rank-64 factors alone.
 fn large_prompts(criterion: &mut Criterion) {

@@ -52,6 +52,12 @@ pub(crate) fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// No step, a few, or very many.
+#[allow(dead_code, reason = "not every test needs it")]
+pub(crate) fn horizons() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0_u32), 1..100_u32, Just(1_000_000)]
+}
+
 /// The same cases on every run.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {

@@ -114,12 +114,7 @@ impl Run<'_> {
         let finished = measure(&store, &means, |event| progress.tell(event));
         progress.bar.finish();
         if !finished? {
-            LAB.note(format!(
-                "interrupted; what is measured is in {}; to continue: {}",
-                out.display(),
-                again(self.tasks.resume)
-            ));
-            return Ok(End::Interrupted);
+            return Ok(interrupted(out, self.tasks.resume));
         }
         if !shard.is_whole() {
             LAB.note(format!(
@@ -264,6 +259,16 @@ impl Progress {
 fn command() -> String {
     let words = std::env::args().skip(1).map(|word| quoted(&word));
     std::iter::once(LAB.name.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Says where an interrupted run is and how to continue it.
+fn interrupted(out: &Path, resumed: bool) -> End {
+    LAB.note(format!(
+        "interrupted; what is measured is in {}; to continue: {}",
+        out.display(),
+        again(resumed)
+    ));
+    End::Interrupted
 }
 
 /// What to type after an interrupt.

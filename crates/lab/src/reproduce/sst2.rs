@@ -16,6 +16,23 @@ use std::path::Path;
 /// The largest table, in bytes, that is read.
 pub const LARGEST_TABLE: u64 = 1 << 26;
 
+/// The bytes of a table, if it is not too large.
+pub(super) fn read_table(path: &Path) -> Result<Vec<u8>, Error> {
+    let file = File::open(path).map_err(refused(path, "read"))?;
+    let mut bytes = Vec::new();
+    let length = file.take(LARGEST_TABLE + 1).read_to_end(&mut bytes);
+    let length = length.map_err(refused(path, "read"))? as u64;
+    if length > LARGEST_TABLE {
+        return Err(Error::BadTableSize {
+            file: path.to_path_buf(),
+            found: length,
+            what: "bytes or more",
+            allowed: format!("at most {LARGEST_TABLE}"),
+        });
+    }
+    Ok(bytes)
+}
+
 /// To how many tokens a sentence is cut unless said otherwise; App. J does not say.
 pub const DEFAULT_TOKENS: usize = 64;
 
@@ -53,19 +70,7 @@ impl Sentences {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(refused(path, "read"))?;
-        let mut bytes = Vec::new();
-        let length = file.take(LARGEST_TABLE + 1).read_to_end(&mut bytes);
-        let length = length.map_err(refused(path, "read"))? as u64;
-        if length > LARGEST_TABLE {
-            return Err(Error::BadTableSize {
-                file: path.to_path_buf(),
-                found: length,
-                what: "bytes or more",
-                allowed: format!("at most {LARGEST_TABLE}"),
-            });
-        }
-        Self::parse(path, &bytes)
+        Self::parse(path, &read_table(path)?)
     }
 
     /// A table from its bytes; `path` is what messages call it.

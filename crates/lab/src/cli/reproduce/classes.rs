@@ -1,6 +1,6 @@
 //! `fewstep-lab reproduce classes`: classification, measured and reported.
 
-use super::{Progress, again, command, model_name, publish};
+use super::{Progress, command, interrupted, model_name, publish};
 use crate::cli::LAB;
 use crate::error::{Error, refused};
 use crate::reproduce::classes::{
@@ -160,12 +160,7 @@ fn run(
     let finished = measure(&store, &means, |event| progress.tell(event));
     progress.bar.finish();
     if !finished? {
-        LAB.note(format!(
-            "interrupted; what is measured is in {}; to continue: {}",
-            out.display(),
-            again(flags.resume)
-        ));
-        return Ok(End::Interrupted);
+        return Ok(interrupted(out, flags.resume));
     }
     if !shard.is_whole() {
         LAB.note(format!(

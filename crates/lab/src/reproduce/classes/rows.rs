@@ -4,15 +4,13 @@
 //! that no text is in both, whatever the order of files.
 
 use super::super::settings::DataSource;
-use super::super::sst2::LARGEST_TABLE;
+use super::super::sst2::read_table;
 use super::sets::DataSet;
-use crate::error::{Error, refused};
+use crate::error::Error;
 use fewstep::tasks::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -184,19 +182,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {
-    let file = File::open(path).map_err(refused(path, "read"))?;
-    let mut bytes = Vec::new();
-    let length = file.take(LARGEST_TABLE + 1).read_to_end(&mut bytes);
-    let length = length.map_err(refused(path, "read"))? as u64;
-    if length > LARGEST_TABLE {
-        return Err(Error::BadTableSize {
-            file: path.to_path_buf(),
-            found: length,
-            what: "bytes or more",
-            allowed: format!("at most {LARGEST_TABLE}"),
-        });
-    }
-    String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(read_table(path)?).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let problem = "invalid UTF-8; save the file as UTF-8";

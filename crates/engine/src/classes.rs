@@ -177,10 +177,12 @@ impl<R: Real> ObservedClasses<R> {
             if plan > room {
                 return Err(Error::TooMuchMemory { needed: plan, limit: room });
             }
-            let tape = Tape::of_labels(model, layout, &blocks, (&tree, n))?;
+            let tape = Tape::of_labels(model, layout, &blocks, &tree, n)?;
             let mut seen = look(tape, &tree)?;
             let (own, query) = split(&arms.parts[index], &tree, &seen, n)?;
-            bases.push(ClassBase::new(base.base, matrix(n, &seen.scores)?, own)?);
+            let scores = seen.scores[..n * tree.paths().len()].to_vec();
+            let scores = Matrix::new(n, tree.paths().len(), scores)?;
+            bases.push(ClassBase::new(base.base, scores, own)?);
             first.push(query);
             passes += seen.tape.passes();
             let context = match base.base {
@@ -251,14 +253,12 @@ impl<R: Real> ObservedClasses<R> {
             let limit = |at: usize| if at.is_multiple_of(nodes) { 0 } else { usize::MAX };
             let limits: Vec<usize> = (1..own.len()).map(limit).collect();
             let tape =
-                base.tape.asking_labels(base.context.as_ref(), (&own, &limits), &self.tree)?;
+                base.tape.asking_labels(base.context.as_ref(), &own, &limits, &self.tree)?;
             let seen = look(tape, &self.tree)?;
             passes += seen.tape.passes();
             let parts = &self.arms.parts[index];
-            let others = (&self.geometry, base);
-            for (query, found) in
-                queries.iter_mut().zip(further(parts, &self.tree, &seen, others)?)
-            {
+            let found = further(parts, &self.tree, &seen, &self.geometry, base)?;
+            for (query, found) in queries.iter_mut().zip(found) {
                 query.bases.push(found);
             }
         }
@@ -282,11 +282,6 @@ fn look<R: Real>(mut tape: Tape<R>, tree: &LabelTree) -> Result<Seen<R>, Error> 
     let nodes = tree.nodes();
     let roots = (0..count).flat_map(|prompt| &hidden[prompt * nodes * width..][..width]);
     Ok(Seen { roots: roots.copied().collect(), scores: found.labels, tape })
-}
-
-fn matrix(rows: usize, values: &[f64]) -> Result<Matrix, Error> {
-    let columns = values.len() / (rows + 1);
-    Ok(Matrix::new(rows, columns, values[..rows * columns].to_vec())?)
 }
 
 /// The blocks of a base and how the last prompt, the query's, meets them.
@@ -337,7 +332,8 @@ fn further<R: Real>(
     parts: &[ClassPart],
     tree: &LabelTree,
     seen: &Seen<R>,
-    (geometry, base): (&ClassGeometry, &ObservedBase<R>),
+    geometry: &ClassGeometry,
+    base: &ObservedBase<R>,
 ) -> Result<Vec<QueryBase>, Error> {
     let (n, labels, edges) = (geometry.examples(), tree.paths().len(), tree.edges().len());
     let count = seen.scores.len() / labels;

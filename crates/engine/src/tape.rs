@@ -456,7 +456,8 @@ impl<R: Real> Tape<R> {
         model: &Network<R>,
         layout: Layout,
         blocks: &[BlockId],
-        (tree, examples): (&LabelTree, usize),
+        tree: &LabelTree,
+        examples: usize,
     ) -> Result<Self, Error> {
         if !blocks.is_empty() {
             model.check_blocks(blocks)?;
@@ -473,7 +474,8 @@ impl<R: Real> Tape<R> {
     pub(crate) fn asking_labels(
         &self,
         context: Option<&Arc<Context<R>>>,
-        (sequences, limits): (&[Vec<u32>], &[usize]),
+        sequences: &[Vec<u32>],
+        limits: &[usize],
         tree: &LabelTree,
     ) -> Result<Self, Error> {
         let layout = match context {

@@ -128,22 +128,25 @@ fn all_bodies_together_are_bounded() {
 
 #[test]
 fn an_answer_that_takes_too_long_is_given_up() {
-    let service = Service::start(&["--threads", "1", "--answer-seconds", "0.2"]);
+    let service = Service::start(&["--threads", "1", "--answer-seconds", "0.05"]);
     let long = |id: &str| long_task(id, VERY_LONG);
-    let refused = service.post("/v1/predict", &one(&long("a")));
+    // Whole adjoints take several times as long.
+    let whole = json!({"adjoint": "whole", "reuse": false});
+    let refused = service.post("/v1/predict", &with(&long("a"), &whole));
     assert_eq!(refused.problem(), (503, None));
     assert!(refused.text().contains("/problems/too-slow"));
     assert!(refused.header("retry-after").is_some());
 
     let list: Vec<Value> = (0..8).map(|at| long(&format!("l{at}"))).collect();
-    let answer = service.post("/v1/predict", &json!({"tasks": list, "reuse": false}));
+    let answer = service
+        .post("/v1/predict", &json!({"tasks": list, "adjoint": "whole", "reuse": false}));
     assert_eq!(answer.status(), 200);
     let lines: Vec<Value> =
         answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 8, "every task has its line");
     let last = &lines[7];
     assert_eq!((&last["id"], &last["line"]), (&json!("l7"), &json!(8)));
-    assert!(last["error"].as_str().unwrap().contains("no answer within 0.2 s"), "{last}");
+    assert!(last["error"].as_str().unwrap().contains("no answer within 0.05 s"), "{last}");
     assert_eq!(service.metric("fewstep_refused_total{reason=\"time\"}"), 2);
     // The task that was under way ends by itself, and nobody hears of it.
     service.until("fewstep_tasks_under_way", 0);

@@ -127,6 +127,8 @@ impl Stream {
     }
 
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        // Where answers are always there, nobody waits, and waiting is what listens for signals.
+        py.check_signals()?;
         if let Some(answer) = self.ready.pop_front() {
             return answer_object(py, answer, self.full).map(Some);
         }

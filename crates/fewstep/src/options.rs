@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::predictor::{Action, Predictor};
-use fewstep_core::{Adjoint, Field, Overrides, Policy};
+use fewstep_core::{Field, Overrides, Policy};
 use fewstep_engine::{Bos, FirstFactor, Lora, Model, Order, PromptSettings};
 
 /// How a model is to read tasks and to decide on them: the flags of the command line under the
@@ -65,22 +65,8 @@ impl Options {
         {
             return Err(Error::NoLowRankBlocks { field });
         }
-        let predictor = predictor.with_regression_only(self.regression_only());
+        let predictor = predictor.with_overrides(&self.overrides);
         Ok(predictor.with_matrices(self.full))
-    }
-
-    /// The first override that a task of classes has no use for.
-    fn regression_only(&self) -> Option<Field> {
-        let Overrides { blocks, select, budget, horizon, adjoint, .. } = &self.overrides;
-        let given = [
-            (blocks.is_some(), Field::BLOCKS),
-            (select.is_some(), Field::SELECTION),
-            (budget.is_some(), Field::BUDGET),
-            (horizon.is_some(), Field::HORIZON),
-            // Classes are looked at by local adjoints, whatever a policy says.
-            (*adjoint == Some(Adjoint::Whole), Field::ADJOINT),
-        ];
-        given.into_iter().find_map(|(given, field)| given.then_some(field))
     }
 
     /// The low-rank updates that are asked for, of a model that has others.

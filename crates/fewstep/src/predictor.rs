@@ -11,7 +11,7 @@ pub use observed::Observed;
 
 use crate::error::Error;
 use crate::report::{AnyReport, Passes, Prediction, Report, Which};
-use fewstep_core::{Adjoint, Decision, Dynamics, Field, Plan, Policy, decide};
+use fewstep_core::{Adjoint, Decision, Dynamics, Field, Overrides, Plan, Policy, decide};
 use fewstep_engine::{
     BlockId, BlockKind, Config, FirstFactor, Labels, Layout, Model, Observation, Outcome,
     PassCount, Prepared, Query, Steps, Tape, Task, TaskKind, Update, choose_blocks, descend,
@@ -137,10 +137,28 @@ impl Predictor {
         self
     }
 
-    /// The same predictor, which refuses tasks of classes by the name of this setting if there is one.
+    /// The same predictor, which refuses tasks of classes if one of these overrides of its policy is
+    /// about regression alone: what was asked for by name is not passed over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fewstep::{Action, Error, Overrides, Policy, Predictor};
+    ///
+    /// let overrides = Overrides { blocks: Some("value@all".to_owned()), ..Overrides::default() };
+    /// let policy = overrides.of(&Policy::default())?;
+    /// let predictor = Predictor::new(fewstep::builtin()?, policy, Action::Act)?;
+    /// let task = fewstep::tasks::parse(
+    ///     br#"{"id": "t1", "template": "{x}->{y}", "labels": ["0", "1"],
+    ///          "examples": [{"x": "3", "y": "1"}, {"x": "5", "y": "0"}], "query": {"x": "4"}}"#,
+    /// )?;
+    /// let refused = predictor.with_overrides(&overrides).answers(&task);
+    /// assert!(matches!(refused, Err(Error::RegressionOnly { field }) if field.name() == "blocks"));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
-    pub(crate) fn with_regression_only(mut self, field: Option<Field>) -> Self {
-        self.regression_only = field;
+    pub fn with_overrides(mut self, overrides: &Overrides) -> Self {
+        self.regression_only = regression_only(overrides);
         self
     }
 
@@ -499,6 +517,20 @@ fn numbered<R>(
         Ok(Answered { report: report.asked(task.further.is_some().then_some(index)), update })
     };
     answers.into_iter().enumerate().map(one).collect()
+}
+
+/// The first override that a task of classes has no use for.
+fn regression_only(overrides: &Overrides) -> Option<Field> {
+    let Overrides { blocks, select, budget, horizon, adjoint, .. } = overrides;
+    let given = [
+        (blocks.is_some(), Field::BLOCKS),
+        (select.is_some(), Field::SELECTION),
+        (budget.is_some(), Field::BUDGET),
+        (horizon.is_some(), Field::HORIZON),
+        // Classes are looked at by local adjoints, whatever a policy says.
+        (*adjoint == Some(Adjoint::Whole), Field::ADJOINT),
+    ];
+    given.into_iter().find_map(|(given, field)| given.then_some(field))
 }
 
 /// Predictions without an update and with one that was made before.

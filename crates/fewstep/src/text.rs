@@ -8,7 +8,7 @@ mod classes;
 pub use crate::numbers::number;
 pub use classes::ClassSummary;
 
-use crate::report::{AnyReport, Failure, Lines, Report};
+use crate::report::{AnyReport, ClassReport, Failure, Lines, Report};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -50,6 +50,12 @@ impl Style {
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
     written(&titled(&report.id, report.query), Lines::of(report), style)
+}
+
+/// A report of classes in lines.
+#[must_use]
+pub fn report_of_classes(report: &ClassReport, style: Style) -> String {
+    written(&titled(&report.id, report.query), Lines::of_classes(report), style)
 }
 
 /// A report of either kind in lines.

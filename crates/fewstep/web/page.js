@@ -9,7 +9,7 @@ import { changed, describeModel, form, setPolicy, setTask } from "./page/form.js
 import { copyPolicy } from "./page/policy.js";
 import { clearProblems, say } from "./page/problems.js";
 import { READY_MADE } from "./page/ready-made.js";
-import { goToAnswer, prepareWalk, redrawIfWider, walk } from "./page/report.js";
+import { goToAnswer, prepareWalk, redrawIfWider, showChosen, walk } from "./page/report.js";
 import { appendRow } from "./page/rows.js";
 import { saveReport } from "./page/saving.js";
 import { fetchModels, run, stop } from "./page/service.js";
@@ -40,6 +40,7 @@ function listen() {
   byId("ready-made").addEventListener("change", noteReadyMade);
   click("add-example", () => appendRow("examples"));
   click("add-label", () => appendRow("labels"));
+  click("add-query", () => appendRow("queries"));
   click("paste-add", () => takePaste(false));
   click("paste-replace", () => takePaste(true));
   click("clear-overrides", clearOverrides);
@@ -48,6 +49,7 @@ function listen() {
   click("save-report", saveReport);
   click("skip", goToAnswer);
   click("walk-chosen", () => prepareWalk(state.report));
+  byId("query-shown").addEventListener("change", showChosen);
   byId("walk-steps").addEventListener("input", walk);
   byId("model").addEventListener("change", describeModel);
   byId("token").addEventListener("change", fetchModels);

@@ -33,7 +33,7 @@ use std::sync::Arc;
     text_signature = "(kernel, residuals=None, coupling=None, query_variance=None, *, \
                       policy='default', blocks=None, select=None, budget=None, horizon=None, \
                       horizons=None, step_scale=None, dynamics=None, coverage=None, \
-                      adjoint=None, orders=None, shots=None, seed=None)"
+                      adjoint=None, orders=None, shots=None, confidence=None, seed=None)"
 )]
 fn decide(
     kernel: &Bound<'_, PyAny>,

@@ -4,6 +4,8 @@
 //! beside it (`python/fewstep`) names what is here, knows data frames, PyTorch and Ray.
 
 mod arrays;
+mod class_parts;
+mod class_report;
 mod decide;
 mod errors;
 mod evidence;
@@ -12,6 +14,7 @@ mod geometry;
 mod gibbs;
 mod leave_one_out;
 mod loading;
+mod metrics;
 mod model;
 mod options;
 mod parts;
@@ -41,6 +44,10 @@ const PURPOSES: &[(&str, &str)] = &[
     ),
     ("gibbs", "An average over numbers of steps instead of one of them."),
     ("leave_one_out", "What held-out examples say about each number of steps."),
+    (
+        "metrics",
+        "How good probabilities of labels are, over any number of answers that are known.",
+    ),
     ("risk", "The expected distance to the best prediction, and what makes it smaller."),
     ("signal", "How much of the residuals is signal and how much is noise."),
     ("subspace", "Scores of blocks, and rules that choose among them."),
@@ -97,6 +104,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     theory::register(module)?;
     task::register(module)?;
     report::register(module)?;
+    class_report::register(module)?;
+    metrics::register(module)?;
     reports::register(module)?;
     update::register(module)?;
     model::register(module)?;

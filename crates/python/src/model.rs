@@ -9,8 +9,7 @@ use crate::parts::Passes;
 use crate::policy::RequestedPolicy;
 use crate::record;
 use crate::record::Field;
-use crate::report::Report;
-use crate::reports::{Reports, Stream, answer_object, answers};
+use crate::reports::{Reports, Stream, answer_object, answers, report_object};
 use crate::task::{is_one, task};
 use crate::update::{Acted, Outcome, Update};
 use crate::work::{Pool, lock};
@@ -125,8 +124,10 @@ impl Model {
             let objects = found.into_iter().map(|one| answer_object(py, one, options.full));
             return Ok(PyList::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any());
         }
-        let answer = open.pool.run(py, count, move || Ok(predictor.answer(&task)?.report))?;
-        Ok(Bound::new(py, Report::new(answer, options.full))?.into_any())
+        // A task without a list of queries has one answer.
+        let only = move || Ok(predictor.answers(&task)?.remove(0)?.report);
+        let answer = open.pool.run(py, count, only)?;
+        Ok(report_object(py, answer, options.full)?.into_bound(py))
     }
 
     fn stream<'py>(
@@ -307,7 +308,7 @@ impl Model {
     /// The keywords are those of `predict` that choose a policy and change it.
     #[pyo3(
         signature = (choice = None, **policy),
-        text_signature = "($self, choice=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None)"
+        text_signature = "($self, choice=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, confidence=None, seed=None)"
     )]
     fn blocks(
         &self,
@@ -326,7 +327,7 @@ impl Model {
     /// and change it; `fewstep.decide` with the same ones decides as `decide` here.
     #[pyo3(
         signature = (task, blocks = None, **policy),
-        text_signature = "($self, task, blocks=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None)"
+        text_signature = "($self, task, blocks=None, *, policy='default', select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, confidence=None, seed=None)"
     )]
     fn observe(
         &self,
@@ -349,7 +350,7 @@ impl Model {
     /// The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, confidence=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn decide<'py>(
         slf: &Bound<'py, Self>,
@@ -363,17 +364,18 @@ impl Model {
 
     /// Answers tasks: a report for one, a list for many, a table for a table of pandas or polars.
     ///
-    /// A task with a list of `queries` has a report for each, in order: its examples are observed once.
+    /// A task of classes, whose labels have no values, is answered by a `ClassReport`, any other by a
+    /// `Report`. A task with a list of `queries` has a report for each, in order: its examples are observed once.
     /// A task is a `Task`, a dictionary or a line of JSON. One that cannot be answered raises; among
     /// many it becomes a `Failure` in its place. The keywords are the flags of the command line:
     /// `policy` is a `Policy`, "default", "paper", a dictionary with the fields of its JSON, or that
     /// JSON, and `blocks`, `select`, `budget`, `horizon`, `horizons`, `step_scale`, `dynamics`,
-    /// `coverage`, `adjoint`, `residuals`, `orders`, `shots` and `seed` each change only what they
-    /// name of it. `full` adds the matrices; `progress` shows a line on a terminal (`"always"`: anywhere); `threads` is the number of tasks
+    /// `coverage`, `adjoint`, `residuals`, `orders`, `shots`, `confidence` and `seed` each change only what
+    /// they name of it. `full` adds the matrices; `progress` shows a line on a terminal (`"always"`: anywhere); `threads` is the number of tasks
     /// at the same time, one per processor unless given.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, confidence=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict<'py>(
         slf: &Bound<'py, Self>,
@@ -391,7 +393,7 @@ impl Model {
     /// come from a source without end. The keywords are those of `predict`.
     #[pyo3(
         signature = (tasks, *, progress = None, threads = None, **options),
-        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
+        text_signature = "($self, tasks, *, policy='default', blocks=None, select=None, budget=None, horizon=None, horizons=None, step_scale=None, dynamics=None, coverage=None, adjoint=None, residuals=None, orders=None, shots=None, confidence=None, seed=None, full=False, lora_rank=None, lora_first=None, progress=False, threads=None)"
     )]
     fn predict_iter<'py>(
         &self,

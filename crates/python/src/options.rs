@@ -75,7 +75,7 @@ impl Options {
             }
             _ => predictor,
         };
-        Ok(predictor.with_matrices(self.full))
+        Ok(predictor.with_overrides(&self.asked.overrides).with_matrices(self.full))
     }
 }
 

@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 use std::str::FromStr;
 
 /// The fields of a policy, as they stand in its JSON.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "name",
     "blocks",
     "selection",
@@ -27,10 +27,11 @@ const FIELDS: [&str; 11] = [
     "adjoint",
     "residuals",
     "shots",
+    "classes",
 ];
 
 /// The keywords that choose a policy and change it.
-pub(crate) const KEYWORDS: [&str; 14] = [
+pub(crate) const KEYWORDS: [&str; 15] = [
     "policy",
     "blocks",
     "select",
@@ -44,6 +45,7 @@ pub(crate) const KEYWORDS: [&str; 14] = [
     "residuals",
     "orders",
     "shots",
+    "confidence",
     "seed",
 ];
 
@@ -70,6 +72,8 @@ pub(crate) const KEYWORDS: [&str; 14] = [
 ///     "prefix", those before it, or a dictionary such as {"rule": "prefix", "orders": 2}.
 /// shots: how many examples a prompt shows at most, or a dictionary such as {"most": 8, "seed": 0};
 ///     as many as fit unless given. All examples are learnt from.
+/// classes: how a task of classes is decided: a dictionary such as {"arms": [{"base": "few-shot",
+///     "blocks": "bias"}], "confidence": 0.8}; what it leaves out is that of the default policy.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(PartialEq)]
 pub(crate) struct Policy(pub(crate) core::Policy);
@@ -81,7 +85,8 @@ impl Policy {
         signature = (**fields),
         text_signature = "(*, name=None, blocks=None, selection=None, horizon=None, \
                           horizons=None, step_scale=None, dynamics=None, coverage=None, \
-                          adjoint=None, residuals=None, shots=None)"
+                          adjoint=None, residuals=None, shots=None, \
+                          classes=None)"
     )]
     fn new(py: Python<'_>, fields: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut policy = core::Policy::default();
@@ -138,7 +143,8 @@ impl Policy {
         signature = (**overrides),
         text_signature = "($self, *, blocks=None, select=None, budget=None, horizon=None, \
                           horizons=None, step_scale=None, dynamics=None, coverage=None, \
-                          adjoint=None, residuals=None, orders=None, shots=None, seed=None)"
+                          adjoint=None, residuals=None, orders=None, shots=None, \
+                          confidence=None, seed=None)"
     )]
     fn with_overrides(
         &self,
@@ -247,6 +253,12 @@ impl Policy {
         self.to_dict(py)?.get_item("shots")
     }
 
+    /// How a task of classes is decided: arms, their weights, and the set of labels.
+    #[getter]
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.get_item("classes")
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let fields = self.to_dict(py)?;
         crate::record::repr("Policy", fields.cast::<PyDict>()?)
@@ -311,6 +323,7 @@ impl RequestedPolicy {
             "residuals" => overrides.residuals = Some(parsed(value, name)?),
             "orders" => overrides.orders = Some(value.extract()?),
             "shots" => overrides.shots = Some(value.extract()?),
+            "confidence" => overrides.confidence = Some(number(value, name)?),
             _ => overrides.seed = Some(value.extract()?),
         }
         Ok(())
@@ -403,6 +416,14 @@ fn replace(policy: &mut core::Policy, name: &str, value: &Bound<'_, PyAny>) -> P
                 Err(_) => Shots { most: Some(value.extract()?), seed: 0 },
             }
         }
+        "classes" => match value.cast::<PyMapping>() {
+            Ok(classes) => policy.classes = alone(classes)?.classes,
+            Err(_) => {
+                let message =
+                    format!("classes is {}; a dictionary is needed", type_name(value));
+                return Err(named(py, "WrongType", message));
+            }
+        },
         _ => policy.coverage = number(value, name)?,
     }
     Ok(())

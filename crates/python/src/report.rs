@@ -6,12 +6,11 @@ use crate::parts::{
     ReportWhich,
 };
 use crate::policy::Policy;
-use crate::record;
 use crate::task::parsed;
 use fewstep::report::Lines;
 use fewstep::text::{self, Style};
 use pyo3::prelude::*;
-use pyo3::types::{PyModule, PyString};
+use pyo3::types::{PyDict, PyModule, PyString};
 
 /// All that is said about one task: whether to adapt, how far, where, and what it changes.
 ///
@@ -23,17 +22,45 @@ pub(crate) struct Report {
     full: bool,
 }
 
-record! {
-    /// A task that could not be answered, in the place of its report.
-    Failure from failure: fewstep::report::Failure {
-        /// The task's id, if it could be read.
-        id: Option<String> = failure.id.clone(),
-        /// Which of the tasks it is, counted from 1.
-        line: u64 = failure.line,
-        /// Which query of the task it is about, if the task has a list of them.
-        query: Option<usize> = failure.query,
-        /// What is wrong and what to do.
-        error: String = failure.error.clone(),
+/// A task that could not be answered, in the place of its report.
+#[pyclass(frozen, eq, module = "fewstep")]
+#[derive(PartialEq)]
+pub(crate) struct Failure(pub(crate) fewstep::report::Failure);
+
+#[pymethods]
+impl Failure {
+    /// The task's id, if it could be read.
+    #[getter]
+    fn id(&self) -> Option<&str> {
+        self.0.id.as_deref()
+    }
+
+    /// Which of the tasks it is, counted from 1.
+    #[getter]
+    fn line(&self) -> u64 {
+        self.0.line
+    }
+
+    /// Which query of the task it is about, counted from 0, if the task has a list of them.
+    #[getter]
+    fn query(&self) -> Option<usize> {
+        self.0.query
+    }
+
+    /// What is wrong and what to do.
+    #[getter]
+    fn error(&self) -> &str {
+        &self.0.error
+    }
+
+    /// The failure as the record that the tool writes in the place of a report.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        parsed(py, &self.0.to_json())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let fields = self.to_dict(py)?;
+        crate::record::repr("Failure", fields.cast::<PyDict>()?)
     }
 }
 
@@ -135,7 +162,9 @@ impl Report {
 
     /// The tool's text and its drawings, for notebooks.
     fn _repr_html_(&self) -> String {
-        format!("<pre>{}</pre>{}", escaped(&self.__str__()), figures(&self.report))
+        // What cannot be drawn is left out: a page with the text alone is better than none.
+        let drawings = fewstep::figure::drawings(&self.report).unwrap_or_default();
+        notebook(&self.__str__(), &drawings)
     }
 }
 
@@ -144,11 +173,10 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The tool's drawings, one after the other, as they may stand inside a page. What cannot be drawn
-/// is left out: a page with the text alone is better than none.
-fn figures(report: &fewstep::Report) -> String {
-    let drawings = fewstep::figure::drawings(report).unwrap_or_default();
-    drawings.iter().map(|(_, svg)| without_style(svg)).collect()
+/// Text and the tool's drawings, one after the other, as they may stand inside a page.
+pub(crate) fn notebook(text: &str, drawings: &[(String, String)]) -> String {
+    let drawn: String = drawings.iter().map(|(_, svg)| without_style(svg)).collect();
+    format!("<pre>{}</pre>{drawn}", escaped(text))
 }
 
 /// A drawing without its style, which would recolour every other drawing of a page.

@@ -1,5 +1,6 @@
 //! Many tasks: read when there is room for their answers, answered in their order.
 
+use crate::class_report::ClassReport;
 use crate::errors::refused;
 use crate::report::{Failure, Report};
 use crate::task;
@@ -8,7 +9,6 @@ use fewstep::report::Failure as Failed;
 use fewstep::stream::guarded;
 use fewstep::stream::in_order;
 use fewstep::{Answered, AnyReport, Error, Predictor};
-use fewstep_engine::TaskKind;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -25,12 +25,7 @@ const WINDOW: usize = 4;
 type Job = (u64, Result<fewstep_engine::Task, Failed>);
 
 /// What came of a task: a report for each of its queries, or why there is none.
-pub(crate) type Answers = Vec<Result<fewstep::Report, Failed>>;
-
-/// A task of classes where one of numbers is expected.
-fn not_regression(task: &fewstep_engine::Task) -> Error {
-    fewstep_engine::Error::NotRegression { task: task.id.clone() }.into()
-}
+pub(crate) type Answers = Vec<Result<AnyReport, Failed>>;
 
 /// Answers every query of a task, as the `line`-th of many.
 pub(crate) fn answers(
@@ -42,17 +37,11 @@ pub(crate) fn answers(
     let failed = |error: Error, query: Option<usize>| {
         Err(Failed { id: Some(task.id.clone()), line, query, error: error.to_string() })
     };
-    if task.kind() == TaskKind::Classification {
-        return vec![failed(not_regression(task), None)];
-    }
     match guarded(|| predictor.answers(task)) {
         Err(error) => vec![failed(error, None)],
         Ok(answers) => {
             let one = |(index, answer): (usize, Result<Answered, Error>)| match answer {
-                Ok(Answered { report: AnyReport::Regression(report), .. }) => Ok(*report),
-                Ok(Answered { report: AnyReport::Classes(_), .. }) => {
-                    failed(not_regression(task), listed.then_some(index))
-                }
+                Ok(Answered { report, .. }) => Ok(report),
                 Err(error) => failed(error, listed.then_some(index)),
             };
             answers.into_iter().enumerate().map(one).collect()
@@ -70,7 +59,7 @@ pub(crate) struct Stream {
     jobs: Option<Sender<Job>>,
     answers: Receiver<Answers>,
     /// Those of the task that was answered last which were not taken yet.
-    ready: VecDeque<Result<fewstep::Report, Failed>>,
+    ready: VecDeque<Result<AnyReport, Failed>>,
     stop: Arc<AtomicBool>,
     /// What reading the tasks raised; it is raised again behind the answers of those before.
     raised: Option<PyErr>,
@@ -138,6 +127,8 @@ impl Stream {
     }
 
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        // Where answers are always there, nobody waits, and waiting is what listens for signals.
+        py.check_signals()?;
         if let Some(answer) = self.ready.pop_front() {
             return answer_object(py, answer, self.full).map(Some);
         }
@@ -211,12 +202,28 @@ impl Drop for Stream {
 /// What Python sees of an answer.
 pub(crate) fn answer_object(
     py: Python<'_>,
-    answer: Result<fewstep::Report, Failed>,
+    answer: Result<AnyReport, Failed>,
     full: bool,
 ) -> PyResult<Py<PyAny>> {
     match answer {
-        Ok(report) => Ok(Py::new(py, Report::new(report, full))?.into_any()),
-        Err(failure) => Ok(Py::new(py, Failure::of(py, &failure)?)?.into_any()),
+        Ok(report) => report_object(py, report, full),
+        Err(failure) => Ok(Py::new(py, Failure(failure))?.into_any()),
+    }
+}
+
+/// What Python sees of a report.
+pub(crate) fn report_object(
+    py: Python<'_>,
+    report: AnyReport,
+    full: bool,
+) -> PyResult<Py<PyAny>> {
+    match report {
+        AnyReport::Regression(report) => {
+            Ok(Py::new(py, Report::new(*report, full))?.into_any())
+        }
+        AnyReport::Classes(report) => {
+            Ok(Py::new(py, ClassReport::new(*report, full))?.into_any())
+        }
     }
 }
 

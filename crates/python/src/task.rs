@@ -8,37 +8,37 @@ use crate::errors::{OrRaise, named};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 
 /// Labelled examples, a query, and how they are written into a prompt.
 ///
 /// `template` is how one example is written, text with `{x}` and, behind it, `{y}`. `examples` are
 /// dictionaries `{"x": …, "y": …}` or pairs; `query` is a text or a dictionary with an `x` and
-/// maybe a `y`, which is used for scoring only; `labels` are the possible answers with the numbers
-/// they stand for, dictionaries `{"text": …, "value": …}` or pairs; `separator` stands between
+/// maybe a `y`, which is used for scoring only; `queries`, in its place, is a list of these. `labels`
+/// are the possible answers with the numbers they stand for, dictionaries `{"text": …, "value": …}` or
+/// pairs. Labels without values, texts or dictionaries `{"text": …}`, make a task of classes; without
+/// `labels` the answers of the examples are the classes, in their order. `separator` stands between
 /// examples. What the words say is checked when the task is asked, or by `check`.
 #[pyclass(frozen, eq, module = "fewstep")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Task(pub(crate) fewstep_engine::Task);
 
-/// The possible answers, the examples and the query, as the constructor takes them.
-type Parts<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-
 #[pymethods]
 impl Task {
     #[new]
     #[pyo3(
-        signature = (id, template, examples, query, labels, separator = None),
-        text_signature = "(id, template, examples, query, labels, separator='\\n')"
+        signature = (id, template, examples, query = None, labels = None, separator = None, queries = None),
+        text_signature = "(id, template, examples, query=None, labels=None, separator='\\n', queries=None)"
     )]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn new<'py>(
         id: &Bound<'py, PyAny>,
         template: &Bound<'py, PyAny>,
         examples: Bound<'py, PyAny>,
-        query: Bound<'py, PyAny>,
-        labels: Bound<'py, PyAny>,
+        query: Option<Bound<'py, PyAny>>,
+        labels: Option<Bound<'py, PyAny>>,
         separator: Option<&Bound<'py, PyAny>>,
+        queries: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         let py = id.py();
         let fields = PyDict::new(py);
@@ -47,15 +47,15 @@ impl Task {
         if let Some(separator) = separator {
             fields.set_item("separator", separator)?;
         }
-        let (labels, examples, query): Parts<'py> = (listed(labels)?, listed(examples)?, query);
-        fields.set_item("labels", labels)?;
-        fields.set_item("examples", examples)?;
-        if query.is_instance_of::<PyString>() {
-            let alone = PyDict::new(py);
-            alone.set_item("x", query)?;
-            fields.set_item("query", alone)?;
-        } else {
-            fields.set_item("query", query)?;
+        if let Some(labels) = labels {
+            fields.set_item("labels", each(listed(labels)?, label)?)?;
+        }
+        fields.set_item("examples", listed(examples)?)?;
+        if let Some(query) = query {
+            fields.set_item("query", asked(query)?)?;
+        }
+        if let Some(queries) = queries {
+            fields.set_item("queries", each(listed(queries)?, asked)?)?;
         }
         Ok(Self(read(fields.as_any())?.or_raise(py)?))
     }
@@ -100,7 +100,7 @@ impl Task {
         &self.0.separator
     }
 
-    /// The possible answers, each a dictionary with a text and a value.
+    /// The possible answers, each a dictionary with a text and, unless they are classes, a value.
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.to_dict(py)?.get_item("labels")
@@ -112,10 +112,22 @@ impl Task {
         self.to_dict(py)?.get_item("examples")
     }
 
-    /// The input whose answer is wanted.
+    /// The input whose answer is wanted; of several, the first.
     #[getter]
     fn query<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.to_dict(py)?.get_item("query")
+        match self.0.further {
+            None => self.to_dict(py)?.get_item("query"),
+            Some(_) => self.to_dict(py)?.get_item("queries")?.get_item(0),
+        }
+    }
+
+    /// The inputs whose answers are wanted, if the task has a list of them.
+    #[getter]
+    fn queries<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.0.further {
+            None => Ok(None),
+            Some(_) => self.to_dict(py)?.get_item("queries").map(Some),
+        }
     }
 
     /// Refuses a task that cannot be asked at all; its words are checked, its tokens are not.
@@ -148,13 +160,49 @@ impl Task {
     }
 }
 
+/// A query: a text stands for its input.
+fn asked(query: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    if !query.is_instance_of::<PyString>() {
+        return Ok(query);
+    }
+    let alone = PyDict::new(query.py());
+    alone.set_item("x", query)?;
+    Ok(alone.into_any())
+}
+
+/// A label: a pair stands for a text and its value.
+fn label(label: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let pair = label.is_instance_of::<PyTuple>() || label.is_instance_of::<PyList>();
+    if !pair || label.len()? != 2 {
+        return Ok(label);
+    }
+    let fields = PyDict::new(label.py());
+    fields.set_item("text", label.get_item(0)?)?;
+    fields.set_item("value", label.get_item(1)?)?;
+    Ok(fields.into_any())
+}
+
+/// Every entry of a list as something else; what is no list is refused with the tool's words.
+fn each<'py>(
+    list: Bound<'py, PyAny>,
+    entry: fn(Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match list.cast::<PyList>() {
+        Ok(entries) => {
+            let entries = entries.iter().map(entry).collect::<PyResult<Vec<_>>>()?;
+            Ok(PyList::new(list.py(), entries)?.into_any())
+        }
+        Err(_) => Ok(list),
+    }
+}
+
 /// A list of what an object holds: generators and arrays as well as lists.
 fn listed(object: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let whole = object.is_instance_of::<PyString>() || object.cast::<PyMapping>().is_ok();
     match object.try_iter() {
         Ok(entries) if !whole => {
             let entries = entries.collect::<PyResult<Vec<_>>>()?;
-            Ok(pyo3::types::PyList::new(object.py(), entries)?.into_any())
+            Ok(PyList::new(object.py(), entries)?.into_any())
         }
         // What is no list is refused with the tool's words.
         _ => Ok(object),

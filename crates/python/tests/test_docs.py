@@ -10,7 +10,7 @@ import pytest
 
 from . import places
 
-EXAMPLES = 5
+EXAMPLES = 6
 
 
 def blocks() -> list:

@@ -11,7 +11,7 @@ import pytest
 import fewstep
 
 # What only the border between Rust and Python refuses.
-BORDER = {"WrongType", "WrongShape", "Closed", "OtherSettings"}
+BORDER = {"WrongType", "WrongShape", "Closed", "OtherSettings", "NothingToSave"}
 
 BUILT_IN = (ValueError, TypeError, OSError, RuntimeError)
 

@@ -112,6 +112,67 @@ def test_rows_keep_their_names_and_failures_their_rows(model, tasks):
     assert answers.loc["a", "icl"] == model.predict(tasks[0]).prediction.icl
 
 
+@pytest.fixture(scope="module")
+def classes():
+    return places.tasks("examples/digit-classes.jsonl")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_table_of_classes_has_columns_of_its_own(model, classes, library):
+    module = pytest.importorskip(library)
+    task = classes[0]
+    report = model.predict(task).to_dict()
+    said, how_far = report["prediction"], report["how_far"]
+    wanted = {
+        "id": task["id"],
+        "label": said["label"],
+        "probability": max(said["adapted"]),
+        "set": said["set"],
+        "confidence": 0.9,
+        "abstention": said["abstention"],
+        "answer": "7",
+        "labels": task["labels"],
+        "icl_probabilities": said["icl"],
+        "adapted_probabilities": said["adapted"],
+        "adapt": report["when"]["adapt"],
+        "weight": report["when"]["weight"],
+        "horizon": how_far["horizon"],
+        "mean_horizon": how_far["mean_horizon"],
+        "rule": how_far["rule"],
+        "error": None,
+    }
+    assert rows(model.predict(module.DataFrame([task]))) == [wanted]
+    # Without labels the answers of the examples are the classes.
+    bare = {name: value for name, value in task.items() if name != "labels"}
+    bare["query"] = {"x": "4"}
+    answers = model.predict(module.DataFrame([bare]))
+    assert rows(answers)[0]["labels"] == [example["y"] for example in task["examples"]]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_table_of_both_kinds_has_both_columns(model, tasks, classes, library):
+    module = pytest.importorskip(library)
+    cells = [json.dumps(task) for task in (classes[0], tasks[0])]
+    answers = rows(model.predict(module.DataFrame({"task": cells})))
+    first, second = [model.predict(task).to_dict()["prediction"] for task in (classes[0], tasks[0])]
+    assert (answers[0]["label"], answers[0]["icl"]) == (first["label"], None)
+    assert (answers[1]["label"], answers[1]["icl"]) == (None, second["icl"])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_list_of_queries_has_a_row_for_each(model, tasks, classes, library):
+    module = pytest.importorskip(library)
+    cells = [json.dumps(task) for task in (classes[1], tasks[0])]
+    frame = module.DataFrame({"task": cells})
+    if library == "pandas":
+        frame.index = ["a", "b"]
+    answers = model.predict(frame)
+    assert [row["query"] for row in rows(answers)] == [0, 1, 2, None]
+    assert [row["answer"] for row in rows(answers)] == ["1", "3", "4", None]
+    if library == "pandas":
+        assert list(answers.index) == ["a", "a", "a", "b"]
+
+
 def test_rows_without_an_id_are_counted(model, tasks):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(tasks).drop("id")
@@ -123,7 +184,7 @@ def test_rows_without_an_id_are_counted(model, tasks):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_table_without_tasks_is_refused_or_empty(model, tasks, library):
     module = pytest.importorskip(library)
-    with pytest.raises(errors.WrongType, match="no column template, labels, examples, query"):
+    with pytest.raises(errors.WrongType, match="no column template, examples, query"):
         model.predict(module.DataFrame({"text": ["a"]}))
     empty = model.predict(module.DataFrame(tasks)[:0])
     assert len(empty) == 0 and list(empty.columns)[0] == "id"

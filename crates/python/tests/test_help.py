@@ -12,6 +12,7 @@ import pytest
 import fewstep
 
 from . import rust
+from .test_errors import BORDER
 from .test_malformed import proper
 
 NATIVE = [
@@ -47,7 +48,7 @@ def text_of(value: object) -> str:
 
 
 def test_every_public_name_of_the_package_says_what_it_is():
-    assert len(NATIVE) == 15
+    assert len(NATIVE) == 16
     known = documented(fewstep)
     for module in NATIVE:
         known |= documented(module)
@@ -90,7 +91,7 @@ def test_errors_are_described_by_the_sources():
         if name in described:
             assert one.__doc__ in described[name], name
         else:
-            assert name in {"FewstepError", "WrongType", "WrongShape", "Closed", "OtherSettings"}
+            assert name in {"FewstepError", *BORDER}
 
 
 def results() -> list:

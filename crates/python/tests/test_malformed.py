@@ -114,6 +114,7 @@ def proper() -> list[object]:
         fewstep.decide(geometry).when.leave_one_out,
         fewstep.decide(geometry, policy="paper").when.evidence,
         decision.query,
+        fewstep.metrics.ClassScores.of([[0.75, 0.25], [0.5, 0.5]], [0, 1]),
         fewstep.Policy(horizon="gibbs"),
         *others(spectrum, step, kernel, residuals),
         [0, 1, 2],
@@ -189,7 +190,10 @@ def by_name(kept: list[object]) -> dict[str, list[object]]:
     names |= {"select": ["all", "random", "query-aware"], "selection": ["all", "depth"]}
     names |= dict.fromkeys(["horizons", "candidates", "chosen"], [[0, 1, 2], range(4)])
     names |= {"averaging": ["plain", "by-label", "query-weighted"], "noise": ["profiled", 0.5]}
-    names |= {"answers": of(fewstep.Answers), "labels": [[0, 1, 0]]}
+    names |= {"answers": [*of(fewstep.Answers), [0, 1]], "labels": [[0, 1, 0], ["a", "b"]]}
+    names |= {"probabilities": [[0.75, 0.25], [[0.75, 0.25], [0.5, 0.5]]], "answer": [0, "b"]}
+    names |= {"reports": [[]], "classes": [{"confidence": 0.5}], "adjoint": ["local", "whole"]}
+    names |= {"dynamics": ["linear", "steps"], "shots": [2], "separator": ["\n"]}
     names |= {"predictions": vectors, "range": [(0.0, 1.0)]}
     names |= {"spectrum": of(fewstep.Spectrum), "step": of(fewstep.StepSize)}
     names |= {"name": ["one"], "blocks": [of(fewstep.Block)[:1]], "filter": of(fewstep.Filter)}
@@ -384,7 +388,7 @@ def test_ten_thousand_malformed_calls_end_in_values_or_exceptions():
                 f"{type(error).__name__}: {error}"
             ) from error
     # Neither may crowd out the other, or the calls test nothing.
-    assert min(outcomes.values()) > CALLS // 5, outcomes
+    assert min(outcomes.values()) > CALLS // 6, outcomes
 
 
 def asked_of(model: fewstep.Model) -> list:

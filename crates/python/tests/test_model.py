@@ -376,7 +376,7 @@ def test_observing_is_what_the_report_rests_on(model, tasks):
 
 
 def test_a_decision_is_carried_out(model, tasks, tmp_path):
-    seen = model.observe(tasks[0], "value@last4")
+    seen = model.observe(tasks[0], policy="paper")
     decision = fewstep.decide(seen.geometry, policy="paper", horizon=8)
     outcome = model.act(tasks[0], decision)
     report = model.predict(tasks[0], policy="paper", horizon=8)

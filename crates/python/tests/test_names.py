@@ -18,6 +18,11 @@ REPLACED |= {"Stopping", "EvidenceSettings", "DepthSettings"}
 # What is a keyword, a text or a dictionary.
 REPLACED |= {"Field", "HorizonName", "HorizonRule", "Horizons", "Overrides", "Selection"}
 REPLACED |= {"SelectionName", "Adjoint", "Residuals", "ResidualsName", "Shots"}
+REPLACED |= {"ClassArm", "ClassDepth", "ClassLoss", "ClassPolicy", "ClassRule", "Folds"}
+# What tasks of classes are decided by: a model answers them, arrays of one's own are not taken.
+REPLACED |= {"ArmBlocks", "ArmDecision", "ArmPath", "Base", "ClassBase", "ClassBlock", "ClassCoupling"}
+REPLACED |= {"ClassDecision", "ClassGeometry", "ClassKernel", "ClassPrediction", "ClassQuery"}
+REPLACED |= {"ClassWhen", "LeftOut", "QueryBase", "ZeroShotAlone"}
 ARGUMENTS = {("Block", "with_query"), ("Block", "with_parameters"), ("Block", "query")}
 ARGUMENTS |= {("Block", "in_layer"), ("Block", "with_id")}
 # No policy is here that was not checked.
@@ -27,6 +32,8 @@ ARGUMENTS |= {("StepSize", "decay_rate"), ("Benchmark", "residual_variance")}
 LENT = {"symmetric", "normalised_prior", "normalised_weights", "risk_of_mode", "excess_of_mode"}
 # A function that is a method here, of the decision that it bounds.
 LENT |= {"guarantee"}
+# As the types above.
+LENT |= {"decide_classes"}
 # A trait that Python subclasses under a shorter name.
 RENAMED = {"LinearOperator": "Operator"}
 
@@ -100,7 +107,7 @@ def test_a_policy_has_the_fields_of_rust():
 
 def test_every_door_takes_the_overrides_of_rust():
     known = set(rust.fields(rust.read("crates/core/src/policy/overrides.rs"), "Overrides"))
-    assert len(known) == 13
+    assert len(known) == 14
     keywords = lambda function: set(inspect.signature(function).parameters)
     assert keywords(fewstep.Policy.with_overrides) - {"self"} == known
     asked = keywords(fewstep.decide) - {"kernel", "coupling", "query_variance"}
@@ -168,6 +175,24 @@ def test_a_report_has_the_fields_of_its_json():
             assert hasattr(getattr(report, name), field), f"{name}.{field}"
 
 
+def test_a_report_of_classes_has_the_fields_of_its_json():
+    task = places.tasks("examples/digit-classes.jsonl")[0]
+    report = fewstep.Model.load("builtin").predict(task, full=True)
+    said = report.to_dict()
+    assert {"id", "policy", "lines", "prediction", "when", "how_far", "which", "geometry", "passes"} <= set(said)
+
+    def compare(found, fields, name):
+        for field, value in fields.items():
+            attribute = getattr(found, field)
+            if isinstance(value, dict) and not isinstance(attribute, dict):
+                compare(attribute, value, f"{name}.{field}")
+            elif isinstance(value, list) and value and isinstance(value[0], dict):
+                for one, entry in zip(attribute, value):
+                    compare(one, entry, f"{name}.{field}")
+
+    compare(report, said, "report")
+
+
 def test_decisions_reports_and_their_json_use_the_same_words():
     task = places.tasks()[0]
     model = fewstep.Model.load("builtin")
@@ -228,6 +253,7 @@ def test_flags_mean_the_same_here():
         "step_scale": 0.1,
         "dynamics": "steps",
         "coverage": 0.5,
+        "confidence": 0.5,
         "adjoint": "whole",
         "residuals": "leave-one-out",
         "policy": "paper",

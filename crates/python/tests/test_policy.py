@@ -28,9 +28,25 @@ DEFAULT = {
     "step_scale": 0.6,
     "dynamics": "linear",
     "coverage": 0.8,
-    "adjoint": Policy.default().adjoint,
+    "adjoint": "local",
     "residuals": {"rule": "leave-one-out"},
     "shots": {"most": None, "seed": 0},
+    "classes": {
+        "arms": [
+            {"base": "few-shot", "blocks": "bias", "depth": "all"},
+            {"base": "few-shot", "blocks": "readout", "depth": "all"},
+            {"base": "few-shot", "blocks": "mlp-up@upper-half", "depth": "all"},
+            {"base": "zero-shot", "blocks": "bias", "depth": "all"},
+            {"base": "zero-shot", "blocks": "readout", "depth": "all"},
+        ],
+        "loss": {"rule": "cross-entropy"},
+        "rule": "leave-one-out",
+        "sharpness": 0.15,
+        "leave_alone": 0.1,
+        "step_scales": [],
+        "confidence": 0.9,
+        "folds": {"exact_up_to": 64, "count": 10, "seed": 0},
+    },
 }
 PAPER = {
     "name": "paper",
@@ -44,6 +60,7 @@ PAPER = {
     "adjoint": "whole",
     "residuals": {"rule": "leave-one-out"},
     "shots": {"most": None, "seed": 0},
+    "classes": DEFAULT["classes"],
 }
 
 #: Every override alone or with what it needs, and the field of the policy that it changes.
@@ -59,11 +76,12 @@ OVERRIDES = [
     ("dynamics", {"dynamics": "steps"}),
     ("coverage", {"coverage": 0.5}),
     ("shots", {"seed": 3}),
-    ("adjoint", {"adjoint": "local"}),
+    ("adjoint", {"adjoint": "whole"}),
     ("residuals", {"residuals": "prefix"}),
     ("residuals", {"residuals": "prefix", "orders": 3}),
     ("shots", {"shots": 3}),
     ("shots", {"shots": 3, "seed": 2}),
+    ("classes", {"confidence": 0.5}),
 ]
 
 
@@ -220,7 +238,7 @@ def test_every_door_takes_every_override(model, task, field, overrides):
 
 def test_overrides_of_nothing_are_no_overrides(model, task):
     nothing = dict.fromkeys(["policy", *(name for _, one in OVERRIDES for name in one)])
-    assert len(nothing) == 14
+    assert len(nothing) == 15
     for door, policy in doors(model, task, **nothing).items():
         assert policy == Policy(), door
 

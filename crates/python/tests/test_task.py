@@ -63,16 +63,40 @@ def test_a_task_says_what_it_was_made_of():
     assert [label["value"] for label in build(labels=labels).labels] == values
 
 
+def test_labels_of_classes_have_no_values():
+    task = build(labels=["0", "1"])
+    assert task == build(labels=[{"text": "0"}, {"text": "1"}]) == build(labels=("0", {"text": "1"}))
+    assert task.labels == [{"text": "0"}, {"text": "1"}]
+    # The answers of the examples, in their order, each once.
+    assert build(labels=None).labels == [{"text": "1"}, {"text": "0"}]
+    fields = {name: value for name, value in FIELDS.items() if name != "labels"}
+    assert Task.from_dict(fields) == build(labels=None)
+    assert task == pickle.loads(pickle.dumps(task))
+
+
+def test_a_task_may_ask_many_queries():
+    task = build(query=None, queries=["4", {"x": "5", "y": "1"}])
+    assert task.queries == [{"x": "4"}, {"x": "5", "y": "1"}]
+    assert task.query == {"x": "4"}
+    assert task == build(query=None, queries=(x for x in ["4", {"x": "5", "y": "1"}]))
+    assert task == Task.from_dict({**{n: v for n, v in FIELDS.items() if n != "query"}, "queries": task.queries})
+    assert build().queries is None
+
+
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"labels": ["0", "1"]}, 'invalid type: string "0", expected struct Label'),
+        ({"labels": [0, 1]}, "invalid type: integer `0`, expected a label: a text, or an object"),
         ({"labels": "01"}, 'invalid type: string "01", expected a sequence'),
-        ({"labels": [("0", 0.0, 1.0)]}, "trailing characters; a task is one JSON object on one line"),
+        ({"labels": [("0", 0.0, 1.0)]}, "invalid type: sequence, expected a label"),
         ({"examples": [{"x": "3", "z": "1"}]}, "unknown field `z`, expected `x` or `y`"),
         ({"examples": [{"x": "3"}]}, "missing field `y`"),
         ({"examples": [(3, "1")]}, "invalid type: integer `3`, expected a string"),
-        ({"query": None}, "invalid type: null, expected struct Query"),
+        ({"query": None}, "missing field `query`"),
+        ({"query": 4}, "invalid type: integer `4`, expected struct Query"),
+        ({"queries": ["4"]}, "expected `query` or `queries`, found both"),
+        ({"query": None, "queries": []}, "`queries` is empty, expected at least one query"),
+        ({"query": None, "queries": "4"}, 'invalid type: string "4", expected a sequence'),
         ({"id": 7}, "invalid type: integer `7`, expected a string"),
         ({"template": None}, "invalid type: null, expected a string"),
         ({"id": "\ud800"}, "hex escape"),

@@ -480,7 +480,10 @@ def test_plans_that_cannot_be_carried_out_are_refused():
         ({**tasks()[0], "seperator": ";"}, errors.Json),
         ({**tasks()[0], "query": {"x": "4", "z": "1"}}, errors.Json),
         ({**tasks()[0], "query": None}, errors.WrongType),
-        ({**tasks()[0], "labels": ["0", "1"]}, errors.WrongType),
+        ({**tasks()[0], "labels": ["0", 1]}, errors.WrongType),
+        ({**tasks()[0], "labels": ["0", "1"]}, errors.NotRegression),
+        ({**tasks()[0], "labels": [{"text": "0"}, {"text": "1"}]}, errors.NotRegression),
+        ({name: value for name, value in tasks()[0].items() if name != "labels"}, errors.NotRegression),
     ]:
         with pytest.raises(error):
             bridge.observe(model, tokenizer("llama-plain"), task, "value@all")

@@ -22,10 +22,11 @@ macro_rules! parts {
 /// What `page.js` imports, and the icon.
 #[rustfmt::skip]
 const PARTS: &[(&str, &str)] = parts![
-    "address.js", "blocks.js", "drawing.js", "elements.js", "evidence.js", "form.js",
-    "icon.svg", "json.js", "numbers.js", "path.js", "policy.js", "prediction.js",
-    "problems.js", "ready-made.js", "report.js", "rows.js", "saving.js", "service.js",
-    "several.js", "spectrum.js", "state.js", "tasks.js", "words.js",
+    "address.js", "arms.js", "blocks.js", "confusion.js", "drawing.js", "elements.js",
+    "evidence.js", "form.js", "icon.svg", "json.js", "numbers.js", "path.js", "policy.js",
+    "prediction.js", "probabilities.js", "problems.js", "ready-made.js", "report.js",
+    "rows.js", "saving.js", "service.js", "several.js", "spectrum.js", "state.js", "tasks.js",
+    "words.js",
 ];
 
 /// `GET /`.

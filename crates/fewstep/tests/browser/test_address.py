@@ -52,7 +52,7 @@ def test_an_answer_puts_its_task_into_the_address_and_a_new_page_has_it(page: Pa
 def test_ready_made_tasks_are_those_of_the_examples(page: Page, service: str) -> None:
     page.goto(service)
     names = page.locator("#ready-made option").all_text_contents()
-    assert len(names) == 8 and "language model" in names[-1]
+    assert len(names) == 9 and "language model" in names[-1]
     found = {}
     policies = []
     for name in names:
@@ -71,7 +71,7 @@ def test_ready_made_tasks_are_those_of_the_examples(page: Page, service: str) ->
         page.locator("#step_scale").evaluate("(field) => { field.value = '0.3'; }")
     for task in TASKS:
         assert found[task["id"]] == {**task, "separator": "\n"}
-    assert sorted(policies) == ["default"] * 7 + ["paper"]
+    assert sorted(policies) == ["default"] * 8 + ["paper"]
     assert policies[[index for index, name in enumerate(names) if "paper" in name][0]] == "paper"
 
 

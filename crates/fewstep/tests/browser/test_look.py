@@ -72,7 +72,7 @@ def test_everything_fits_and_can_be_read(
         ("heads", {"policy": "paper", "select": "query-aware", "budget": 4}),
         ("paper", {"policy": "paper"}),
         ("overrides", {"step_scale": 0.3, "horizon": "leave-one-out", "horizons": "0..12", "coverage": 0.5}),
-        ("kinds", {"blocks": "value,key,mlp-up,mlp-down@all"}),
+        ("kinds", {"blocks": "value,key,mlp-up,mlp-down@all", "adjoint": "whole"}),
         ("filter", {"horizon": "bayes-filter"}),
     ],
 )

@@ -82,7 +82,6 @@ def test_options_are_named_too(
     ("name", "typed"),
     [
         ("labels[2].value", "two"),
-        ("labels[2].value", ""),
         ("budget", "many"),
         ("seed", "-1"),
         ("step_scale", "0.1.2"),

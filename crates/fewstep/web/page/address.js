@@ -48,15 +48,14 @@ export function readFragment(fragment) {
 }
 
 /** A task as one text, whatever the order of its keys. */
-const plain = ({ id, template, separator = "\n", labels, examples, query }) =>
+const plain = ({ id, template, separator = "\n", labels = [], examples, query, queries = [query] }) =>
   JSON.stringify([
     id,
     template,
     separator,
-    labels.map(({ text, value }) => [text, value]),
+    labels.map((label) => (isText(label) ? [label, null] : [label.text, label.value ?? null])),
     examples.map(({ x, y }) => [x, y]),
-    query.x,
-    query.y ?? "",
+    queries.map(({ x, y = "" }) => [x, y]),
   ]);
 
 /** Fills the form from the address. Nothing is run: that is for the reader to ask for. */

@@ -21,6 +21,7 @@ import {
 } from "./drawing.js";
 import { shape } from "./elements.js";
 import { number } from "./numbers.js";
+import { ofClasses } from "./probabilities.js";
 
 const LEAVE_ONE_OUT = ["leave-one-out", "leave-one-out-average"];
 
@@ -105,7 +106,7 @@ function drawCurves(svg, report, frame, series, steps) {
     svg.append(dot("diamond", "chosen", across(horizons[chosen]), down(value), 6));
 }
 
-const inside = (steps, horizons) => steps >= horizons[0] && steps <= horizons.at(-1);
+export const inside = (steps, horizons) => steps >= horizons[0] && steps <= horizons.at(-1);
 
 /** The curve that the rule looked at. */
 function decidingKey({ how_far: { rule } }) {
@@ -113,7 +114,7 @@ function decidingKey({ how_far: { rule } }) {
   return rule === "evidence-fixed" ? "evidence_fixed" : "evidence";
 }
 
-function drawWeights(svg, report, frame, steps) {
+export function drawWeights(svg, report, frame, steps) {
   const { horizons, posterior } = report.how_far;
   const most = range([...posterior, 0])[1] || 1;
   const { across, down, top, bottom } = panel(svg, {
@@ -155,7 +156,8 @@ export const EVIDENCE = {
   title: "What T steps are worth",
   draw: drawEvidence,
   caption: "Lower is better in the curves; the weights under them say how much each number of steps counts.",
-  shows: ({ how_far }) => how_far?.horizons?.length > 0 && how_far.posterior?.length > 0,
+  shows: (report) =>
+    !ofClasses(report) && report.how_far?.horizons?.length > 0 && report.how_far.posterior?.length > 0,
   readout: (report, steps) => {
     const index = report.how_far.horizons.indexOf(steps);
     if (index < 0) return [`T = ${steps} is not a candidate`];

@@ -4,7 +4,7 @@ import { byId, element, put } from "./elements.js";
 import { describePolicy } from "./policy.js";
 import { records, setRows } from "./rows.js";
 import { state } from "./state.js";
-import { escaped, unescaped } from "./tasks.js";
+import { escaped, isText, unescaped } from "./tasks.js";
 
 export const form = byId("form");
 
@@ -24,11 +24,18 @@ export function setTask(task) {
   byId("task-id").value = task.id;
   byId("template").value = task.template;
   byId("separator").value = escaped(task.separator ?? "\n");
-  setRows("labels", task.labels);
+  const labels = task.labels ?? [];
+  setRows(
+    "labels",
+    labels.map((label) => (isText(label) ? { text: label } : label)),
+  );
   setRows("examples", task.examples);
-  byId("query-x").value = task.query.x;
-  byId("query-y").value = escaped(task.query.y ?? "");
-  byId("labels-box").open = task.labels.length <= 3;
+  const [query, ...further] = task.queries ?? [task.query];
+  byId("query-x").value = query.x;
+  byId("query-y").value = escaped(query.y ?? "");
+  setRows("queries", further);
+  byId("queries-box").open = further.length > 0 && further.length <= 3;
+  byId("labels-box").open = labels.length > 0 && labels.length <= 3;
 }
 
 /** Writes options into the form; those that are not named become the default ones. */
@@ -56,20 +63,29 @@ function setHorizon(value) {
   if (steps) byId("steps").value = String(value);
 }
 
+/** A query with its answer, if that is known. */
+const queryOf = (x, y) => ({ x, ...(y === "" ? {} : { y: unescaped(y) }) });
+
+/** A label; without a value it is a class. */
+function labelOf({ text, value }, problems) {
+  return { text: unescaped(text.value), ...(value.value.trim() === "" ? {} : { value: readNumber(value, problems) }) };
+}
+
 /** The task in the form. What is not a number is noted in `problems`. */
 export function readTask(problems) {
-  const y = unescaped(byId("query-y").value);
+  const labels = records("labels", (field) => field).map((label) => labelOf(label, problems));
+  const query = queryOf(byId("query-x").value, byId("query-y").value);
+  const further = records("queries", (field) => field.value).map(({ x, y }) => queryOf(x, y));
   return {
     id: byId("task-id").value,
     template: byId("template").value,
     separator: unescaped(byId("separator").value),
-    labels: records("labels", (field) =>
-      field.dataset.key === "value" ? readNumber(field, problems) : unescaped(field.value),
-    ),
+    // Without labels the answers of the examples are classes.
+    ...(labels.length > 0 ? { labels } : {}),
     examples: records("examples", (field) =>
       field.dataset.key === "y" ? unescaped(field.value) : field.value,
     ),
-    query: { x: byId("query-x").value, ...(y === "" ? {} : { y }) },
+    ...(further.length > 0 ? { queries: [query, ...further] } : { query }),
   };
 }
 
@@ -116,7 +132,9 @@ export function changed() {
     byId("label-texts"),
     texts.map((text) => element("option", { value: text })),
   );
-  put(byId("labels-summary"), texts.join(" "));
+  put(byId("labels-summary"), texts.length > 0 ? texts.join(" ") : "the answers of the examples");
+  const further = records("queries", (field) => field.value).length;
+  put(byId("queries-summary"), further > 0 ? `${further} more` : "none");
   byId("steps-field").hidden = byId("horizon").value !== "number";
   describePolicy();
   const set = overrides().filter((input) => input.value !== "");

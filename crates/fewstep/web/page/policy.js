@@ -24,6 +24,7 @@ const VALUES = {
   step_scale: ({ step_scale }) => step_scale,
   dynamics: ({ dynamics }) => dynamics,
   coverage: ({ coverage }) => coverage,
+  confidence: ({ classes }) => classes.confidence,
   adjoint: ({ adjoint }) => adjoint,
   residuals: ({ residuals }) => residuals.rule,
   orders: ({ residuals }) => residuals.orders,

@@ -3,6 +3,7 @@
 import { canvas, dot, drawn, LETTER, range, roomy, scale, setHeight, stroke, words } from "./drawing.js";
 import { shape } from "./elements.js";
 import { at, number, percent } from "./numbers.js";
+import { ofClasses, shortened } from "./probabilities.js";
 import { state } from "./state.js";
 
 const LABEL_COLUMN = 122;
@@ -147,9 +148,6 @@ function drawLabelScale(svg, across, { left, top, bottom, width }) {
   }
 }
 
-const shortened = (text, most) =>
-  [...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text;
-
 function predictionLabel(report) {
   const { target } = report.prediction;
   const answer = Number.isFinite(target) ? `; the answer is ${number(target)}` : "";
@@ -164,7 +162,7 @@ export const PREDICTION = {
   caption:
     "Whiskers: one standard deviation of the ideal correction under the fitted signal and noise. " +
     "Interval: where leave-one-out errors say that the answer lies.",
-  shows: () => true,
+  shows: (report) => !ofClasses(report),
   readout: null,
   table: (report) => ({
     head: ["prediction", "value"],

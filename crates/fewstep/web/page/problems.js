@@ -19,10 +19,13 @@ export function clearProblems() {
   }
 }
 
+/** The first of several queries stands where a task's only query does. */
+const nameInForm = (name) => name.replace(/^task\./, "").replace(/^queries\[0\]/, "query");
+
 /** The field that a problem names, or the nearest one: `examples[3].z`, else `examples[3]`, else `examples`. */
 function fieldOf(name) {
   const fields = [...form.querySelectorAll("[data-field]")];
-  for (let wanted = name.replace(/^task\./, ""); wanted; wanted = wanted.replace(/(^|[.[])[^.[]*$/, "")) {
+  for (let wanted = nameInForm(name); wanted; wanted = wanted.replace(/(^|[.[])[^.[]*$/, "")) {
     const found = fields.find(
       (field) => field.dataset.field === wanted || field.dataset.field.startsWith(`${wanted}.`),
     );

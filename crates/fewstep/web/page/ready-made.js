@@ -10,6 +10,19 @@ function digits(id, template, pairs) {
   return { id, template, separator: "\n", labels: DIGITS, examples: all.slice(0, -1), query: all.at(-1) };
 }
 
+/** The same digits as classes: the labels are texts without values, and there are ten queries. */
+function digitClasses(id, template, pairs, queries) {
+  const read = ([x, y]) => ({ x, y });
+  return {
+    id,
+    template,
+    separator: "\n",
+    labels: DIGITS.map(({ text }) => ({ text })),
+    examples: pairs.split(" ").map(read),
+    queries: queries.split(" ").map(read),
+  };
+}
+
 /** Words that are kind or not, for models that have read English. */
 function sentiment() {
   const examples = [
@@ -71,6 +84,16 @@ export const READY_MADE = [
     "The same, mostly noise: y = x + 2",
     `${FOR_DIGITS}This shift is inside, and more than half of the labels are random.`,
     digits("shift-2-noisy", "{x}->{y}", "35 98 87 28 52 92 79 90 13 99 02"),
+  ],
+  [
+    "Classes: the digit itself, y = x + 7, ten queries",
+    `${FOR_DIGITS}The labels have no values: what is asked for is a label, with a probability for each.`,
+    digitClasses(
+      "class-shift-7-many",
+      "{x}->{y}",
+      "30 52 85 07 29 96 18 63 41 74 18 52",
+      "07 18 29 30 41 52 63 74 85 96",
+    ),
   ],
   [
     "Reviews, for a language model",

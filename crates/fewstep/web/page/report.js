@@ -1,6 +1,8 @@
 // The report on the page: words, figures with their numbers, and the walk through T.
 
+import { ARMS, LOSSES } from "./arms.js";
 import { MAP } from "./blocks.js";
+import { CONFUSION } from "./confusion.js";
 import { byId, element, put, shown } from "./elements.js";
 import { EVIDENCE } from "./evidence.js";
 import { changed } from "./form.js";
@@ -9,6 +11,7 @@ import { at, number } from "./numbers.js";
 import { PATH } from "./path.js";
 import { showPolicy } from "./policy.js";
 import { PREDICTION } from "./prediction.js";
+import { ofClasses, PROBABILITIES, shortened } from "./probabilities.js";
 import { say } from "./problems.js";
 import { saveFigure } from "./saving.js";
 import { SPECTRUM } from "./spectrum.js";
@@ -17,7 +20,7 @@ import { isText } from "./tasks.js";
 import { shortAnswer, showWords } from "./words.js";
 
 /** What is about T stands side by side, and so does what is about directions. */
-const FIGURES = [PREDICTION, EVIDENCE, PATH, SPECTRUM, MAP];
+const FIGURES = [PREDICTION, PROBABILITIES, EVIDENCE, PATH, SPECTRUM, MAP, LOSSES, ARMS, CONFUSION];
 
 /** The most rows of a table on the page; JSON has them all. */
 const MOST_ROWS = 2000;
@@ -88,7 +91,46 @@ function lastStep({ how_far, prediction }) {
   return Math.max(how_far.horizons.at(-1), linear.length - 1, steps.length - 1);
 }
 
-export function showReport() {
+/** What stands for an answer where one of several is chosen. */
+function answerText({ report, problem }, index) {
+  const { x } = state.queries[index] ?? { x: "" };
+  const start = `${index}: ${shortened(x.replace(/\s+/g, " ").trim(), 40)}`;
+  if (!report) return `${start}: ${problem}`;
+  const { label, adapted, icl, target } = report.prediction;
+  const said = ofClasses(report) ? label.trim() : number(adapted ?? icl);
+  const right = target === undefined ? "" : `, answer ${ofClasses(report) ? target.trim() : number(target)}`;
+  return `${start} → ${said}${right}`;
+}
+
+/** Shows the answers, of several the first; the others can be chosen. */
+export function showAnswers() {
+  const { answers } = state;
+  const several = answers.length > 1;
+  byId("query-choice").hidden = !several;
+  const options = answers.map((answer, index) =>
+    element("option", { value: index, disabled: !answer.report }, answerText(answer, index)),
+  );
+  put(byId("query-shown"), several ? options : []);
+  byId("query-shown").value = String(answers.findIndex(({ report }) => report));
+  const wrong = answers.flatMap(({ problem }, index) => (problem ? [{ problem, index }] : []));
+  put(
+    byId("query-problems"),
+    wrong.map(({ problem, index }) => element("p", { class: "error" }, `Query ${index}: ${problem}`)),
+  );
+  put(byId("save-report"), several ? "Save reports as JSON Lines" : "Save report as JSON");
+  showChosen();
+}
+
+/** Shows the answer that is chosen. */
+export function showChosen() {
+  const { answers } = state;
+  const index = answers.length > 1 ? Number(byId("query-shown").value) : 0;
+  const { report, text } = answers[index];
+  Object.assign(state, { report, text });
+  showReport();
+}
+
+function showReport() {
   const { report } = state;
   byId("empty").hidden = true;
   byId("report").hidden = false;

@@ -1,10 +1,10 @@
-// The two tables of the form: examples and labels.
+// The tables of the form: examples, labels and further queries.
 
 import { byId, element } from "./elements.js";
 import { changed } from "./form.js";
 import { escaped } from "./tasks.js";
 
-/** What the two tables of the form have in common, and what they do not. */
+/** What the tables of the form have in common, and what they do not. */
 const TABLES = {
   examples: {
     body: byId("examples"),
@@ -20,9 +20,20 @@ const TABLES = {
     one: "label",
     columns: [
       { key: "text", make: (value) => line(escaped(value)) },
-      { key: "value", make: (value) => line(String(value), { inputmode: "decimal" }) },
+      { key: "value", make: (value) => line(String(value ?? ""), { inputmode: "decimal" }) },
     ],
     blank: { text: "", value: "" },
+  },
+  queries: {
+    body: byId("queries"),
+    one: "query",
+    // The first query of a task has fields of its own.
+    first: 1,
+    columns: [
+      { key: "x", make: (value) => area(value) },
+      { key: "y", make: (value) => line(escaped(value ?? ""), { list: "label-texts" }) },
+    ],
+    blank: { x: "", y: "" },
   },
 };
 
@@ -71,8 +82,9 @@ function removeRow(name, row) {
 
 /** Names every field of a table after its place, counted from 0 as in messages, for people and for problems. */
 export function renumber(name) {
-  const { one } = TABLES[name];
-  rowsOf(name).forEach((row, index) => {
+  const { one, first = 0 } = TABLES[name];
+  rowsOf(name).forEach((row, place) => {
+    const index = first + place;
     row.cells[0].textContent = index;
     for (const input of row.querySelectorAll("[data-key]")) {
       input.dataset.field = `${name}[${index}].${input.dataset.key}`;

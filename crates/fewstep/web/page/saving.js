@@ -49,5 +49,10 @@ function save(name, type, content) {
 export const saveFigure = ({ name }, svg) =>
   save(`${fileName(state.report.id)}.${name}.svg`, "image/svg+xml", standalone(svg));
 
-export const saveReport = () =>
-  save(`${fileName(state.report.id)}.report.json`, "application/json", `${state.text}\n`);
+/** One report as it is, several as a file of lines. */
+export function saveReport() {
+  const texts = state.answers.flatMap(({ text }) => text ?? []);
+  const [name, type] =
+    state.answers.length > 1 ? ["reports.jsonl", "application/x-ndjson"] : ["report.json", "application/json"];
+  save(`${fileName(state.report.id)}.${name}`, type, texts.map((text) => `${text}\n`).join(""));
+}

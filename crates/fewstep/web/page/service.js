@@ -5,9 +5,9 @@ import { byId, element, put } from "./elements.js";
 import { changed, chooseModel, readForm } from "./form.js";
 import { member } from "./json.js";
 import { clearProblems, problemOf, say, showProblems } from "./problems.js";
-import { showReport } from "./report.js";
+import { showAnswers } from "./report.js";
 import { state } from "./state.js";
-import { isRecord, parsed } from "./tasks.js";
+import { isRecord, isText, parsed } from "./tasks.js";
 
 /** Headers with the token, which lives in its field and nowhere else. */
 function headers(more) {
@@ -44,8 +44,10 @@ export async function run() {
 
 /** The text of an answer, or the problem in its place. */
 async function ask({ action, task, options }, signal) {
-  // The whole explanation is wanted, which an update from the cache does not have.
-  const whole = { full: true, ...(action === "predict" ? { reuse: false } : {}) };
+  // The whole explanation is wanted, which an update from the cache does not have; what is kept of classes
+  // does, and several queries then observe their examples once.
+  const kept = task.queries && !task.labels?.some(({ value }) => value !== undefined);
+  const whole = { full: true, ...(action === "predict" && !kept ? { reuse: false } : {}) };
   const body = JSON.stringify({ task, ...options, ...whole });
   const request = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body, signal };
   try {
@@ -57,20 +59,31 @@ async function ask({ action, task, options }, signal) {
   }
 }
 
+/** What came of every query, a line each: a report as the service wrote it, or what is wrong. */
+const answersOf = (text) =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => {
+      const found = parsed(line);
+      if (isRecord(found?.report)) return { report: found.report, text: member(line, "report") };
+      return { problem: isText(found?.error) ? found.error : "the answer holds no report" };
+    });
+
 /** Shows an answer. */
 function take(asked, text) {
-  const report = parsed(text)?.report;
-  if (!isRecord(report)) {
-    return showProblems([{ title: "The answer cannot be read", detail: "It holds no report" }]);
+  const answers = answersOf(text);
+  if (!answers.some(({ report }) => report)) {
+    return showProblems([{ title: "The answer cannot be read", detail: answers[0].problem }]);
   }
   Object.assign(state, {
-    report,
-    text: member(text, "report"),
+    answers,
     answered: JSON.stringify(asked),
     start: asked.options.policy,
-    labels: asked.task.labels,
+    labels: asked.task.labels ?? [],
+    queries: asked.task.queries ?? [asked.task.query],
   });
-  showReport();
+  showAnswers();
   keepAddress(address(asked));
 }
 

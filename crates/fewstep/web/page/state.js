@@ -1,8 +1,10 @@
 // What the page remembers.
 
-/** What this page remembers: the last answer, what it was asked for, and what is under way. */
+/** What this page remembers: the answers, the one that is shown, what it was asked for, and what is under way. */
 export const state = {
   report: null,
+  /** What came of every query: a report and its text, or what is wrong. */
+  answers: [],
   text: "",
   answered: null,
   underWay: null,
@@ -11,6 +13,7 @@ export const state = {
   models: [],
   policies: {},
   labels: [],
+  queries: [],
   steps: null,
   width: 0,
 };

@@ -70,21 +70,25 @@ export const hasOnly = (value, keys) =>
 /** Whether something has the shape of a task; what it says is the service's to judge. */
 export function isTask(task) {
   const isList = (value, one) => Array.isArray(value) && value.length <= MOST_LINES && value.every(one);
+  const isQuery = (query) =>
+    hasOnly(query, ["x", "y"]) && isText(query.x) && (query.y === undefined || isText(query.y));
+  const isLabel = (label) =>
+    isText(label) ||
+    (hasOnly(label, ["text", "value"]) &&
+      isText(label.text) &&
+      (label.value === undefined || typeof label.value === "number"));
   return (
-    hasOnly(task, ["id", "template", "separator", "labels", "examples", "query"]) &&
+    hasOnly(task, ["id", "template", "separator", "labels", "examples", "query", "queries"]) &&
     isText(task.id) &&
     isText(task.template) &&
     (task.separator === undefined || isText(task.separator)) &&
-    isList(
-      task.labels,
-      (label) => hasOnly(label, ["text", "value"]) && isText(label.text) && typeof label.value === "number",
-    ) &&
+    (task.labels === undefined || isList(task.labels, isLabel)) &&
     isList(
       task.examples,
       (example) => hasOnly(example, ["x", "y"]) && isText(example.x) && isText(example.y),
     ) &&
-    hasOnly(task.query, ["x", "y"]) &&
-    isText(task.query.x) &&
-    (task.query.y === undefined || isText(task.query.y))
+    (task.queries === undefined
+      ? isQuery(task.query)
+      : task.query === undefined && task.queries.length > 0 && isList(task.queries, isQuery))
   );
 }

@@ -13,6 +13,9 @@ const NAMES = {
 /** What the report answers in a word or two: what its first line says before the reason. */
 export const shortAnswer = ({ lines }) => lines.when?.split(": ", 1)[0];
 
+/** What a line answers: the answer of classes is an average over arms, not a choice of blocks. */
+const nameOf = (report, key) => (key === "which" && report.which.arms ? "Which arms?" : NAMES[key]);
+
 /** A line as it is, the answer before its reason in bold. */
 function lineOf(report, key) {
   const line = report.lines[key];
@@ -28,7 +31,7 @@ export function showWords(report) {
       element(
         "div",
         {},
-        element("dt", {}, NAMES[key]),
+        element("dt", {}, nameOf(report, key)),
         element("dd", { "data-answer": key, "data-path": `lines.${key}` }, ...lineOf(report, key)),
       ),
     ),

@@ -14,6 +14,7 @@ from . import errors as errors
 from . import evidence as evidence
 from . import gibbs as gibbs
 from . import leave_one_out as leave_one_out
+from . import metrics as metrics
 from . import risk as risk
 from . import signal as signal
 from . import subspace as subspace
@@ -269,6 +270,7 @@ class Policy:
         adjoint: _Adjoint | None = None,
         residuals: Mapping[str, Any] | _Residuals | None = None,
         shots: Mapping[str, Any] | int | None = None,
+        classes: Mapping[str, Any] | None = None,
     ) -> Policy: ...
     @staticmethod
     def default() -> Policy: ...
@@ -295,6 +297,7 @@ class Policy:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
     ) -> Policy: ...
     @property
@@ -320,6 +323,8 @@ class Policy:
     @property
     def shots(self) -> dict[str, Any]: ...
     @property
+    def classes(self) -> dict[str, Any]: ...
+    @property
     def looks_at_query(self) -> bool: ...
     def differences(self, other: _Policy | None = None) -> list[str]: ...
     def to_json(self) -> str: ...
@@ -344,6 +349,7 @@ def decide(
     residuals: _Residuals | None = None,
     orders: int | None = None,
     shots: int | None = None,
+    confidence: float | None = None,
     seed: int | None = None,
 ) -> Decision: ...
 @overload
@@ -365,6 +371,7 @@ def decide(
     adjoint: _Adjoint | None = None,
     orders: int | None = None,
     shots: int | None = None,
+    confidence: float | None = None,
     seed: int | None = None,
 ) -> Decision: ...
 
@@ -526,9 +533,10 @@ class Task:
         id: str,
         template: str,
         examples: Iterable[_Pair],
-        query: Union[str, Mapping[str, Any]],
-        labels: Iterable[_Pair],
+        query: Union[str, Mapping[str, Any], None] = None,
+        labels: Optional[Iterable[Union[_Pair, str]]] = None,
         separator: Optional[str] = "\n",
+        queries: Optional[Iterable[Union[str, Mapping[str, Any]]]] = None,
     ) -> None: ...
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> Task: ...
@@ -546,6 +554,8 @@ class Task:
     def examples(self) -> List[Dict[str, str]]: ...
     @property
     def query(self) -> Dict[str, str]: ...
+    @property
+    def queries(self) -> Optional[List[Dict[str, str]]]: ...
     def check(self) -> None: ...
     def to_json(self) -> str: ...
     def to_dict(self) -> Dict[str, Any]: ...
@@ -767,6 +777,158 @@ class Report:
     def _repr_html_(self) -> str: ...
 
 @final
+class ClassReportPrediction:
+    @property
+    def labels(self) -> List[str]: ...
+    @property
+    def icl(self) -> NDArray[numpy.float64]: ...
+    @property
+    def adapted(self) -> NDArray[numpy.float64]: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def set(self) -> List[str]: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def abstention(self) -> float: ...
+    @property
+    def target(self) -> Optional[str]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportWhen:
+    @property
+    def adapt(self) -> bool: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def leave_one_out(self) -> ReportLeaveOneOut: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportHowFar:
+    @property
+    def rule(self) -> str: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def mean_horizon(self) -> float: ...
+    @property
+    def horizons(self) -> List[int]: ...
+    @property
+    def posterior(self) -> NDArray[numpy.float64]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportWhich:
+    @property
+    def rule(self) -> str: ...
+    @property
+    def arms(self) -> List[ClassReportArm]: ...
+    @property
+    def zero_shot(self) -> Optional[ClassReportZeroShot]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportArm:
+    @property
+    def name(self) -> str: ...
+    @property
+    def base(self) -> str: ...
+    @property
+    def blocks(self) -> List[str]: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def leave_one_out(self) -> Optional[ClassReportLosses]: ...
+    @property
+    def left_out(self) -> Optional[str]: ...
+    @property
+    def paths(self) -> List[ClassReportPath]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportLosses:
+    @property
+    def best(self) -> float: ...
+    @property
+    def average(self) -> float: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportPath:
+    @property
+    def layers(self) -> int: ...
+    @property
+    def step_scale(self) -> float: ...
+    @property
+    def step_size(self) -> float: ...
+    @property
+    def horizons(self) -> List[int]: ...
+    @property
+    def losses(self) -> NDArray[numpy.float64]: ...
+    @property
+    def evidence(self) -> Optional[NDArray[numpy.float64]]: ...
+    @property
+    def weights(self) -> NDArray[numpy.float64]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportZeroShot:
+    @property
+    def loss(self) -> float: ...
+    @property
+    def weight(self) -> float: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReportGeometry:
+    @property
+    def examples(self) -> int: ...
+    @property
+    def shown(self) -> Optional[int]: ...
+    @property
+    def folds(self) -> int: ...
+    @property
+    def fold_of(self) -> Optional[List[int]]: ...
+    @property
+    def answers(self) -> Optional[List[int]]: ...
+    @property
+    def icl(self) -> Optional[NDArray[numpy.float64]]: ...
+    @property
+    def probabilities(self) -> Optional[NDArray[numpy.float64]]: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+@final
+class ClassReport:
+    @property
+    def id(self) -> str: ...
+    @property
+    def query(self) -> Optional[int]: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def prediction(self) -> ClassReportPrediction: ...
+    @property
+    def when(self) -> ClassReportWhen: ...
+    @property
+    def how_far(self) -> ClassReportHowFar: ...
+    @property
+    def which(self) -> ClassReportWhich: ...
+    @property
+    def geometry(self) -> ClassReportGeometry: ...
+    @property
+    def passes(self) -> Passes: ...
+    @property
+    def lines(self) -> ReportLines: ...
+    def to_json(self) -> str: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+    def _repr_html_(self) -> str: ...
+
+@final
 class Failure:
     @property
     def id(self) -> Optional[str]: ...
@@ -781,7 +943,7 @@ class Failure:
 @final
 class Reports:
     def __iter__(self) -> Reports: ...
-    def __next__(self) -> Union[Report, Failure]: ...
+    def __next__(self) -> Union[Report, ClassReport, Failure]: ...
 
 @final
 class Observation:
@@ -861,6 +1023,7 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
     ) -> List[str]: ...
     def observe(
@@ -880,8 +1043,11 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
     ) -> Observation: ...
+    # What one task is answered by is in its words: a Report, a ClassReport for a task of classes, a
+    # list of them for a list of queries.
     @overload
     def decide(
         self,
@@ -900,13 +1066,14 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
         progress: _Progress = False,
         threads: Optional[int] = None,
-    ) -> Report: ...
+    ) -> Any: ...
     @overload
     def decide(
         self,
@@ -925,13 +1092,14 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
         progress: _Progress = False,
         threads: Optional[int] = None,
-    ) -> List[Union[Report, Failure]]: ...
+    ) -> List[Union[Report, ClassReport, Failure]]: ...
     # A table is answered by a table of its own library, which this package does not require.
     @overload
     def decide(
@@ -951,6 +1119,7 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -976,13 +1145,14 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
         progress: _Progress = False,
         threads: Optional[int] = None,
-    ) -> Report: ...
+    ) -> Any: ...
     @overload
     def predict(
         self,
@@ -1001,13 +1171,14 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
         lora_first: Optional[str] = None,
         progress: _Progress = False,
         threads: Optional[int] = None,
-    ) -> List[Union[Report, Failure]]: ...
+    ) -> List[Union[Report, ClassReport, Failure]]: ...
     @overload
     def predict(
         self,
@@ -1026,6 +1197,7 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,
@@ -1050,6 +1222,7 @@ class Model:
         residuals: _Residuals | None = None,
         orders: int | None = None,
         shots: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         full: bool = False,
         lora_rank: Optional[int] = None,

@@ -9,14 +9,18 @@ import importlib
 import json
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 
-from ._native import Failure, Report, errors
+from ._native import ClassReport, Failure, Report, errors
 
 #: The columns of a table that has one task per row.
-_NEEDED = ("template", "labels", "examples", "query")
+_NEEDED = ("template", "examples", "query")
+
+#: Those that it may have besides.
+_OPTIONAL = ("id", "labels", "separator")
 
 #: The columns of a table of answers, and what they hold.
 _COLUMNS = {
     "id": "text",
+    "query": "count",
     "icl": "number",
     "adapted": "number",
     "linear": "number",
@@ -33,16 +37,38 @@ _COLUMNS = {
     "error": "text",
 }
 
-Answer = Union[Report, Failure]
+#: Those of answers to tasks of classes.
+_CLASS_COLUMNS = {
+    "id": "text",
+    "query": "count",
+    "label": "text",
+    "probability": "number",
+    "set": "texts",
+    "confidence": "number",
+    "abstention": "number",
+    "answer": "text",
+    "labels": "texts",
+    "icl_probabilities": "numbers",
+    "adapted_probabilities": "numbers",
+    "adapt": "answer",
+    "weight": "number",
+    "horizon": "count",
+    "mean_horizon": "number",
+    "rule": "text",
+    "error": "text",
+}
+
+Answer = Union[Report, ClassReport, Failure]
 
 
 def tasks(frame: Any) -> Iterator[Any]:
     """The tasks of a table, row by row.
 
     The table has a column ``task`` with dictionaries, lines of JSON or tasks; or the columns
-    ``template``, ``labels``, ``examples`` and ``query``, and maybe ``id`` and ``separator``. There
-    labels and examples are lists or their JSON, and a query is a text or a dictionary. Without a
-    column ``id`` a task is named after its row, counted from 1.
+    ``template``, ``examples`` and ``query``, and maybe ``labels``, ``id`` and ``separator``. There
+    labels and examples are lists or their JSON, and a query is a text or a dictionary. Without
+    labels the answers of the examples are classes. Without a column ``id`` a task is named after its
+    row, counted from 1.
     """
     frame = _collected(frame)
     columns = [str(name) for name in frame.columns]
@@ -54,36 +80,63 @@ def tasks(frame: Any) -> Iterator[Any]:
             f"the table has no column {', '.join(missing)}; a table of tasks has a column task, "
             f"or the columns {', '.join(_NEEDED)}"
         )
-    names = [name for name in ("id", *_NEEDED, "separator") if name in columns]
+    names = [name for name in (*_NEEDED, *_OPTIONAL) if name in columns]
     rows = zip(*(_cells(frame, name) for name in names))
     return (_task(number, dict(zip(names, row))) for number, row in enumerate(rows, 1))
 
 
 def answer(method: Callable[..., Sequence[Answer]], frame: Any, **options: Any) -> Any:
-    """What a method of a model says about the tasks of a table, one row per task."""
+    """What a method of a model says about the tasks of a table: one row per task, or per query of a
+    task with a list of them, whose rows have the same place in the index and a number in ``query``.
+
+    Tasks of classes have columns of their own; a table of both kinds has the columns of both.
+    """
     frame = _collected(frame)
-    rows = [_row(found) for found in method(list(tasks(frame)), **options)]
-    columns = {name: [row.get(name) for row in rows] for name in _COLUMNS}
+    found = method(list(tasks(frame)), **options)
+    kinds = _columns(found)
+    rows = [_row(one) for one in found]
+    columns = {name: [row.get(name) for row in rows] for name in kinds}
     if _library(frame) == "polars":
         polars: Any = importlib.import_module("polars")
 
-        kinds: Dict[str, Any] = {
+        types: Dict[str, Any] = {
             "text": polars.String,
             "texts": polars.List(polars.String),
             "number": polars.Float64,
+            "numbers": polars.List(polars.Float64),
             "count": polars.Int64,
             "answer": polars.Boolean,
         }
-        return polars.DataFrame(columns, schema={n: kinds[kind] for n, kind in _COLUMNS.items()})
+        return polars.DataFrame(columns, schema={name: types[kind] for name, kind in kinds.items()})
     pandas: Any = importlib.import_module("pandas")
 
     # What is absent stays absent: a row that failed has no horizon, not the horizon NaN.
     dtypes = {"number": "float64", "count": "Int64", "answer": "boolean"}
+    index = frame.index.take(_places(found))
     series = {
-        name: pandas.Series(columns[name], index=frame.index, dtype=dtypes.get(kind, "object"))
-        for name, kind in _COLUMNS.items()
+        name: pandas.Series(columns[name], index=index, dtype=dtypes.get(kind, "object"))
+        for name, kind in kinds.items()
     }
-    return pandas.DataFrame(series, index=frame.index)
+    return pandas.DataFrame(series, index=index)
+
+
+def _columns(found: Sequence[Answer]) -> Dict[str, str]:
+    """The columns of a table of these answers."""
+    classes = any(isinstance(one, ClassReport) for one in found)
+    numbers = not classes or any(isinstance(one, Report) for one in found)
+    kinds = {**(_COLUMNS if numbers else {}), **(_CLASS_COLUMNS if classes else {})}
+    if all(one.query is None for one in found):
+        kinds.pop("query")
+    return kinds
+
+
+def _places(found: Sequence[Answer]) -> List[int]:
+    """The row of the table of tasks that each answer is about."""
+    places: List[int] = []
+    for one in found:
+        last = places[-1] if places else -1
+        places.append(last if one.query else last + 1)
+    return places
 
 
 def _library(frame: Any) -> str:
@@ -109,8 +162,10 @@ def _task(number: int, cells: Mapping[str, Any]) -> Dict[str, Any]:
         fields.pop("separator", None)
     if isinstance(fields["query"], str):
         fields["query"] = {"x": fields["query"]}
+    if fields.get("labels") is None:
+        fields.pop("labels", None)
     for column in ("labels", "examples"):
-        if isinstance(fields[column], str):
+        if isinstance(fields.get(column), str):
             try:
                 fields[column] = json.loads(fields[column])
             except ValueError:
@@ -128,10 +183,13 @@ def _plain(cell: Any) -> Any:
 
 def _row(found: Answer) -> Dict[str, Any]:
     if isinstance(found, Failure):
-        return {"id": found.id, "error": found.error}
+        return {"id": found.id, "query": found.query, "error": found.error}
+    if isinstance(found, ClassReport):
+        return _class_row(found)
     prediction, when, how_far = found.prediction, found.when, found.how_far
     row: Dict[str, Any] = {
         "id": found.id,
+        "query": found.query,
         "icl": prediction.icl,
         "adapted": prediction.adapted,
         "linear": prediction.linear,
@@ -148,3 +206,25 @@ def _row(found: Answer) -> Dict[str, Any]:
         row["horizon"], row["rule"] = how_far.horizon, how_far.rule
         row["step_size"] = how_far.step_size
     return row
+
+
+def _class_row(found: ClassReport) -> Dict[str, Any]:
+    said, when, how_far = found.prediction, found.when, found.how_far
+    return {
+        "id": found.id,
+        "query": found.query,
+        "label": said.label,
+        "probability": float(said.adapted[said.labels.index(said.label)]),
+        "set": said.set,
+        "confidence": said.confidence,
+        "abstention": said.abstention,
+        "answer": said.target,
+        "labels": said.labels,
+        "icl_probabilities": said.icl.tolist(),
+        "adapted_probabilities": said.adapted.tolist(),
+        "adapt": when.adapt,
+        "weight": when.weight,
+        "horizon": how_far.horizon,
+        "mean_horizon": how_far.mean_horizon,
+        "rule": how_far.rule,
+    }

@@ -38,6 +38,9 @@ COLUMNS = (
     "standard_deviation",
     "lower",
     "upper",
+    "label",
+    "probability",
+    "abstention",
     "adapt",
     "horizon",
     "error",
@@ -171,24 +174,40 @@ class _Worker:
         try:
             parsed = fewstep.Task.from_json(str(task))
             row["id"] = parsed.id
-            report = self._model.predict(parsed, **self._options).to_dict()
+            if parsed.queries is not None:
+                raise fewstep.errors.WrongType(
+                    f"task {parsed.id!r} has a list of queries; give one task for each, with query"
+                )
+            report = self._model.predict(parsed, **self._options)
         except fewstep.errors.FewstepError as error:
             row["error"] = str(error)
             return row
-        said, interval = report["prediction"], report["prediction"].get("interval") or {}
-        how_far = report.get("how_far") or {}
-        row.update(
-            icl=said.get("icl"),
-            adapted=said.get("adapted"),
-            linear=said.get("linear"),
-            standard_deviation=said.get("standard_deviation"),
-            lower=interval.get("lower"),
-            upper=interval.get("upper"),
-            adapt=(report.get("when") or {}).get("adapt"),
-            horizon=how_far.get("horizon"),
-            report=json.dumps(report),
-        )
+        row.update(_said(report))
         return row
+
+
+def _said(report: Union[fewstep.Report, fewstep.ClassReport]) -> dict[str, Any]:
+    """What the columns of an answer say of a report."""
+    fields = report.to_dict()
+    said = fields["prediction"]
+    row: dict[str, Any] = {
+        "adapt": (fields.get("when") or {}).get("adapt"),
+        "horizon": (fields.get("how_far") or {}).get("horizon"),
+        "report": json.dumps(fields),
+    }
+    if isinstance(report, fewstep.ClassReport):
+        probability = said["adapted"][said["labels"].index(said["label"])]
+        return {**row, "label": said["label"], "probability": probability, "abstention": said["abstention"]}
+    interval = said.get("interval") or {}
+    return {
+        **row,
+        "icl": said.get("icl"),
+        "adapted": said.get("adapted"),
+        "linear": said.get("linear"),
+        "standard_deviation": said.get("standard_deviation"),
+        "lower": interval.get("lower"),
+        "upper": interval.get("upper"),
+    }
 
 
 def _write(directory: pathlib.Path, rows: list[dict[str, Any]]) -> None:

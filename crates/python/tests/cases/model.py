@@ -5,7 +5,7 @@ import fewstep
 TASK = {
     "id": "t1",
     "template": "{x}->{y}",
-    "labels": [("0", 0.0), ("1", 0.25), ("2", 1.0)],
+    "labels": [{"text": "0", "value": 0.0}, {"text": "1", "value": 0.25}, {"text": "2", "value": 1.0}],
     "examples": [("3", "1"), ("5", "2"), ("7", "1"), ("2", "0")],
     "query": {"x": "4", "y": "1"},
 }
@@ -13,7 +13,7 @@ TASK = {
 
 def cases():
     with fewstep.Model.load() as model:
-        seen = model.observe(TASK, "value@last2")
+        seen = model.observe(TASK, "value@last2", policy="paper")
         outcome = model.act(TASK, fewstep.decide(seen.geometry, policy="paper", horizon=3))
         default = model.predict(TASK).prediction
         report = model.predict(TASK, full=True, dynamics="steps")

@@ -114,6 +114,11 @@ def read_task(task: Any) -> Task:
             "{y} would not see {x}: put {x} first"
         )
     separator = _text(fields, "separator", start) if "separator" in fields else "\n"
+    if _are_classes(fields.get("labels")):
+        raise errors.NotRegression(
+            f"{start}: its labels have no values, so that it asks for a class; this needs values: "
+            "tasks of classes are answered by fewstep.Model"
+        )
     labels = _labels(fields, start)
     examples, query = _words(fields, start, [text for text, _ in labels])
     return Task(name, before, between, behind, separator, labels, examples, query)
@@ -143,6 +148,16 @@ def _list(fields: Any, field: str, where: str) -> Sequence[Any]:
             f"{where}: {field} is a {type(value).__name__}; it must be a list"
         )
     return value
+
+
+def _are_classes(labels: Any) -> bool:
+    """Whether no label has a value; without labels the answers of the examples are classes."""
+    if labels is None:
+        return True
+    alone = lambda label: isinstance(label, str) or (
+        isinstance(label, Mapping) and "text" in label and label.get("value") is None
+    )
+    return isinstance(labels, (list, tuple)) and len(labels) > 0 and all(map(alone, labels))
 
 
 def _labels(fields: Any, start: str) -> Tuple[Tuple[str, float], ...]:

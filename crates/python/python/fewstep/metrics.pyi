@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Optional, Union, final
+
+from numpy.typing import ArrayLike
+
+from ._native import ClassReport, Failure, Report
+
+@final
+class ClassScores:
+    def __new__(cls) -> ClassScores: ...
+    @classmethod
+    def of(
+        cls,
+        probabilities: ArrayLike,
+        answers: Iterable[Union[int, str]],
+        labels: Optional[Iterable[str]] = None,
+    ) -> ClassScores: ...
+    def add(
+        self, labels: Iterable[str], probabilities: ArrayLike, answer: Union[int, str]
+    ) -> None: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def macro_f1(self) -> float: ...
+    @property
+    def log_loss(self) -> float: ...
+    @property
+    def brier(self) -> float: ...
+    @property
+    def calibration_error(self) -> float: ...
+    def to_dict(self) -> Dict[str, Any]: ...
+
+def log_loss(probability: float) -> float: ...
+def of_reports(
+    reports: Iterable[Union[ClassReport, Report, Failure]],
+) -> Dict[str, ClassScores]: ...

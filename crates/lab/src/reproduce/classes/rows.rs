@@ -22,7 +22,9 @@ use std::str::FromStr;
 /// use fewstep_lab::reproduce::classes::Half;
 ///
 /// assert_eq!("dev".parse(), Ok(Half::Development));
-/// assert_ne!(Half::of("a sentence"), Half::of("a sentence!"));
+/// let texts = ["a sentence", "a sentence!", "a sentence?"].map(Half::of);
+/// assert_eq!(texts[0], Half::of("a sentence"));
+/// assert!(texts.contains(&Half::Development));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

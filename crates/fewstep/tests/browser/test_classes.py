@@ -154,6 +154,8 @@ def test_several_queries_can_be_chosen_and_are_counted(
             counted.setdefault((said["target"], given), [0, 0])[way] += 1
             right[way] += given == said["target"]
     page.locator("#figure-confusion summary").click()
+    # The table is filled once it is opened.
+    expect(page.locator("#figure-confusion tbody tr")).to_have_count(len(counted))
     rows = page.locator("#figure-confusion tbody tr").evaluate_all(
         "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
     )

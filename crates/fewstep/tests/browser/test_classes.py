@@ -198,7 +198,7 @@ def test_the_form_takes_labels_without_values(page: Page, service: str, complain
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator("#problem")).to_contain_text("blocks")
     field(page, "blocks").fill("")
-    # Without labels the answers of the examples are the classes; that of the query is none of them.
+    # Without labels the classes are the answers of the examples, which the answer of the query is not among.
     field(page, "query.y").fill("")
     for _ in range(10):
         page.get_by_role("button", name="Remove label 0", exact=True).click()

@@ -241,7 +241,7 @@ impl Method {
         answers: impl Fn(&PromptRecord) -> Option<Rows>,
     ) -> Self {
         let one = |record: &&PromptRecord| {
-            // An answer to other queries or labels is none.
+            // An answer to other queries or labels does not count.
             let rows = answers(record).filter(|rows| {
                 let shape = rows.iter().all(|row| row.len() == record.classes);
                 shape && rows.len() == record.targets.len()

@@ -92,7 +92,7 @@ pub struct LabelledRows {
     labels: Vec<String>,
     /// Texts with the position of their label.
     pub(super) rows: Vec<(String, usize)>,
-    /// Texts whose answer is no label.
+    /// Texts that belong to none of the labels: out of scope.
     pub(super) outside: Vec<String>,
     sources: Vec<DataSource>,
 }

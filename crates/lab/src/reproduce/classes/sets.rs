@@ -58,7 +58,7 @@ struct Described {
     template: &'static str,
     /// What a file calls a label, and its text; none: the labels of the files, in alphabetical order.
     labels: &'static [(&'static str, &'static str)],
-    /// What a file calls rows whose answer is no label.
+    /// What a file calls rows that are out of scope.
     out_of_scope: Option<&'static str>,
 }
 
@@ -208,7 +208,7 @@ impl DataSet {
         self.described().labels
     }
 
-    /// What the files call rows whose answer is no label.
+    /// What the files call rows that are out of scope.
     pub(super) fn out_of_scope(self) -> Option<&'static str> {
         self.described().out_of_scope
     }
